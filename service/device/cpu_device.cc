@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/device/interpreted_plan.h"
 #include "service/device/mapped_memory.h"
 #include "service/device/mem_op.h"
 
@@ -48,6 +49,10 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) 
 
 void CpuDevice::Discard(std::span<std::byte> bytes) { MappedMemory::Discard(bytes); }
 
+std::unique_ptr<DevicePlan> CpuDevice::Load(PlanToLoad plan) {
+  return std::make_unique<InterpretedPlan>(*this, std::move(plan));
+}
+
 Device::Submitted CpuDevice::Submit(const MemOp& op, MemToken token) {
   if (pool_ == nullptr || BytesMoved(op) < options_.inline_bytes) {
     meter_.Run(op);
@@ -59,14 +64,19 @@ Device::Submitted CpuDevice::Submit(const MemOp& op, MemToken token) {
   return Submitted::kStarted;
 }
 
-Device::Polled CpuDevice::Poll(std::span<MemToken> finished) {
+// Operations on host memory cannot fail.
+Device::Polled CpuDevice::Poll(std::span<Finished> finished) {
   if (in_flight_ == 0 || finished.empty()) return {};
   bool worked = false;
-  size_t count = pool_->Collect(finished);
+  size_t count = 0;
+  MemToken token;
+  while (count < finished.size() && pool_->Collect({&token, 1}) > 0) {
+    finished[count++] = {.token = token, .error = nullptr};
+  }
   if (count == 0) {
     const WorkerPool::HelpResult helped = pool_->Help();
     worked = helped.worked;
-    if (helped.finished) finished[count++] = *helped.finished;
+    if (helped.finished) finished[count++] = {.token = *helped.finished, .error = nullptr};
   }
   in_flight_ -= count;
   return {.finished = count, .worked = worked};

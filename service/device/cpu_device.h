@@ -43,15 +43,16 @@ class CpuDevice final : public Device {
   MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
+  std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override;
   Submitted Submit(const MemOp& op, MemToken token) override;
-  Polled Poll(std::span<MemToken> finished) override;
+  Polled Poll(std::span<Finished> finished) override;
   uint64_t memory_bps() const override { return meter_.rate_bps(); }
   std::string Description() const override;
 
  private:
   const CpuDeviceOptions options_;
   MemoryMapper mapper_;
-  MemoryMeter meter_;  // outlives the pool
+  MemoryMeter meter_;                 // outlives the pool
   size_t in_flight_ = 0;              // in the pool
   std::unique_ptr<WorkerPool> pool_;  // null: no workers, all operations run inside Submit()
 };

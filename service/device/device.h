@@ -14,9 +14,11 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 #include "proto/shim_control.h"
+#include "service/device/device_plan.h"
 #include "service/device/mem_op.h"
 
 namespace mccs {
@@ -82,23 +84,33 @@ class Device {
   // Allocate's result, and no MemOp or lane uses them now.
   virtual void Discard(std::span<std::byte> bytes) = 0;
 
+  // Prepares a plan for its operations. Keep the result as long as the plan is in use: loading
+  // costs as much as some operations. LIFETIME: the device outlives it.
+  virtual std::unique_ptr<DevicePlan> Load(PlanToLoad plan) = 0;
+
   enum class Submitted {
     kQueueFull,  // retry after Poll()
     kStarted,    // Poll() returns the token exactly once
-    kFinished,   // complete; Poll() does not return the token
+    kFinished,   // complete, without an error; Poll() does not return the token
   };
   // Starts `op`, and completes small operations. THREAD: as Poll: the caller sees what a finished
   // operation wrote.
   virtual Submitted Submit(const MemOp& op, MemToken token) = 0;
 
+  struct Finished {
+    MemToken token;
+    // The device's error, after which the destinations are undefined; null: none.
+    // LIFETIME: until the next Poll.
+    const absl::Status* error;
+  };
   struct Polled {
     size_t finished = 0;
     bool worked = false;  // this call ran part of an operation: call again soon
   };
-  // Writes the tokens of finished operations, at most finished.size(), and returns their number.
-  // The caller sees what a finished operation wrote. Takes well below a millisecond, whatever the
-  // size of the operations.
-  virtual Polled Poll(std::span<MemToken> finished) = 0;
+  // Writes the finished operations, at most finished.size(), and returns their number. The caller
+  // sees what a finished operation wrote. Takes well below a millisecond, whatever the size of the
+  // operations.
+  virtual Polled Poll(std::span<Finished> finished) = 0;
 
   // Measured memory bandwidth in bit/s, read plus written, averaged over recent large MemOps; 0:
   // unknown.
@@ -108,30 +120,41 @@ class Device {
   virtual std::string Description() const = 0;
 };
 
+// All MemOps in the device of one owner.
+struct MemOpOwner {
+  uint32_t outstanding = 0;
+  absl::Status status;  // the first error. Permanent: the owner ends its work
+};
+
 // MemOps of one step or copy that the device has not finished: a MemOp's token is the address of
 // this.
-// LIFETIME: this and `owner_outstanding` keep their addresses while any are outstanding.
+// LIFETIME: this and `owner` keep their addresses while any are outstanding.
 struct PendingMemOps {
+  MemOpOwner* owner = nullptr;
   uint32_t outstanding = 0;
-  uint32_t* owner_outstanding =
-      nullptr;  // outstanding MemOps of the owner, which must outlive them
 
   // Submits `op` to the device. False: its queue is full.
   bool Submit(Device& device, const MemOp& op) {
     const Device::Submitted submitted = device.Submit(op, reinterpret_cast<MemToken>(this));
     if (submitted == Device::Submitted::kStarted) {
       ++outstanding;
-      ++*owner_outstanding;
+      ++owner->outstanding;
     }
     return submitted != Device::Submitted::kQueueFull;
   }
 
-  static void Finished(MemToken token) {
-    auto* pending = reinterpret_cast<PendingMemOps*>(token);
+  static void OnFinished(const Device::Finished& finished) {
+    auto* pending = reinterpret_cast<PendingMemOps*>(finished.token);
     --pending->outstanding;
-    --*pending->owner_outstanding;
+    --pending->owner->outstanding;
+    if (finished.error != nullptr) pending->owner->status.Update(*finished.error);
   }
 };
+
+// Takes finished MemOps from the device and notifies their owners. Returns true if there were any,
+// or if the device did work during this call. Called once per turn of the engine, for all
+// communicators.
+bool DispatchFinished(Device& device);
 
 }  // namespace mccs
 

@@ -1,65 +1,107 @@
 #include "service/executor/executor.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/device/device.h"
 
 namespace mccs {
-namespace {
 
-constexpr size_t kTokensPerTurn = 64;
-
-}  // namespace
-
-Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels) {
-  for (int c = 0; c < channels; ++c) {
-    runners_.push_back(std::make_unique<ChannelRunner>(device, lanes, shape, ChannelId(c)));
-  }
+Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels)
+    : device_(device), shape_(shape) {
+  for (int c = 0; c < channels; ++c) channels_.emplace_back(lanes, shape, ChannelId(c));
 }
 
-absl::Status Executor::Start(const OperationBinding& binding) {
+absl::Status Executor::Start(const Operation& operation) {
   MCCS_CHECK(!running_);
-  MCCS_CHECK(binding.plan->programs.size() == runners_.size());
-  for (size_t i = 0; i < runners_.size(); ++i) {
-    MCCS_RETURN_IF_ERROR(runners_[i]->Start(binding, binding.plan->programs[i]));
-  }
+  MCCS_ASSIGN_OR_RETURN(Loaded* const loaded, Load(operation));
+  operation_ = operation;
+  Begin(*loaded);
+  loaded->device_plan->Start(operation_.binding);
   running_ = true;
   return absl::OkStatus();
 }
 
+absl::StatusOr<Executor::Loaded*> Executor::Load(const Operation& operation) {
+  const std::shared_ptr<const Plan>& plan = operation.plan;
+  const auto known = std::ranges::find(loaded_, plan, &Loaded::plan);
+  if (known != loaded_.end()) {
+    loaded_.splice(loaded_.begin(), loaded_, known);
+    return &loaded_.front();
+  }
+  MCCS_CHECK(plan->programs.size() == channels_.size());
+  Loaded loading{.plan = plan, .lanes = {}, .feeds = {}, .device_plan = nullptr, .runs = {}};
+  PlanToLoad to_load{.plan = plan, .ports = {}, .shape = shape_, .skew = operation.skew};
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    const Program& program = plan->programs[c];
+    loading.lanes.push_back(LanesOf(program));
+    MCCS_ASSIGN_OR_RETURN(ProgramFeeds feeds, channels_[c].FeedsOf(program, loading.lanes.back()));
+    to_load.ports.push_back(feeds.Ports());
+    loading.feeds.push_back(std::move(feeds));
+  }
+  loading.device_plan = device_.Load(std::move(to_load));
+  if (loaded_.size() == kMaxLoadedPlans) loaded_.pop_back();
+  loaded_.push_front(std::move(loading));
+  return &loaded_.front();
+}
+
+void Executor::Begin(Loaded& loaded) {
+  loaded.runs.clear();
+  loaded.runs.reserve(channels_.size());  // feeds hold their addresses
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    const Program& program = loaded.plan->programs[c];
+    const LaneRun& run = loaded.runs.emplace_back(LaneRun{
+        .program = &program,
+        .rounds = program.steps.empty() ? 0 : operation_.binding.geometry->rounds(program.channel),
+        .skew = operation_.skew,
+        .memory = SliceMemory(*loaded.plan, program, operation_.binding),
+        .tag = &operation_.tag});
+    const ProgramLanes& lanes = loaded.lanes[c];
+    const ProgramFeeds& feeds = loaded.feeds[c];
+    for (size_t i = 0; i < lanes.sends.size(); ++i) {
+      feeds.sends[i]->Begin(run, lanes.sends[i].steps);
+    }
+    for (size_t i = 0; i < lanes.receives.size(); ++i) {
+      feeds.receives[i]->Begin(run, lanes.receives[i].steps);
+    }
+  }
+}
+
 absl::StatusOr<bool> Executor::Poll() {
   if (!running_) return false;
-  bool moved = false;
-  bool all_done = true;
-  for (auto& runner : runners_) {
-    MCCS_ASSIGN_OR_RETURN(bool runner_moved, runner->Poll());
-    moved |= runner_moved;
-    all_done &= runner->done();
+  Loaded& loaded = loaded_.front();
+  for (ProgramFeeds& feeds : loaded.feeds) {
+    for (ReceiveFeed* feed : feeds.receives) MCCS_RETURN_IF_ERROR(feed->UpdateCounters());
+    for (SendFeed* feed : feeds.sends) feed->UpdateCounters();
   }
-  if (all_done) running_ = false;
-  return moved || all_done;
+  MCCS_ASSIGN_OR_RETURN(bool moved, loaded.device_plan->Poll());
+  bool drained = true;
+  for (ProgramFeeds& feeds : loaded.feeds) {
+    for (ReceiveFeed* feed : feeds.receives) moved |= feed->Receive();
+    for (SendFeed* feed : feeds.sends) {
+      moved |= feed->Send();
+      drained &= feed->drained();
+    }
+  }
+  if (!drained || !loaded.device_plan->done()) return moved;
+  running_ = false;
+  return true;
 }
 
 bool Executor::quiescent() const {
-  return std::all_of(runners_.begin(), runners_.end(),
-                     [](const auto& r) { return r->quiescent(); });
+  return std::ranges::all_of(loaded_,
+                             [](const Loaded& loaded) { return loaded.device_plan->quiescent(); });
 }
 
 std::optional<SliceTag> Executor::mismatched_tag() const {
-  for (const auto& runner : runners_) {
-    if (runner->mismatched_tag().has_value()) return runner->mismatched_tag();
+  if (!running_) return std::nullopt;
+  for (const ProgramFeeds& feeds : loaded_.front().feeds) {
+    for (const ReceiveFeed* feed : feeds.receives) {
+      if (feed->mismatched_tag().has_value()) return feed->mismatched_tag();
+    }
   }
   return std::nullopt;
-}
-
-bool DispatchFinished(Device& device) {
-  std::array<MemToken, kTokensPerTurn> tokens;
-  const Device::Polled polled = device.Poll(tokens);
-  for (size_t i = 0; i < polled.finished; ++i) PendingMemOps::Finished(tokens[i]);
-  return polled.worked || polled.finished > 0;
 }
 
 }  // namespace mccs

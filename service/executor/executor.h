@@ -1,49 +1,83 @@
-// Runs the operations of one communicator on this host, one at a time, each over all its channels.
+// Runs the operations of one communicator on this host, one at a time. The device runs the plan;
+// feeds move slices between the device and the lanes.
+//
+//   OperationLoop ── Start ──► DevicePlan ◄── counters ──► feeds ◄──► lanes
+//
+// The last plans stay loaded, so that a program that alternates between a few collectives loads
+// nothing.
 //
 // OWNER: the communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_EXECUTOR_EXECUTOR_H_
 #define MCCS_SERVICE_EXECUTOR_EXECUTOR_H_
 
+#include <cstddef>
+#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "service/executor/channel_runner.h"
-#include "service/executor/operation_binding.h"
+#include "algorithms/program_lanes.h"
+#include "service/device/device.h"
+#include "service/executor/channel_lanes.h"
 
 namespace mccs {
+
+// The memory of a loaded plan is proportional to its steps: some 100 KiB for a ring of 100 hosts.
+inline constexpr size_t kMaxLoadedPlans = 8;
+
+// One operation. LIFETIME: what `binding` points to outlives the run.
+struct Operation {
+  std::shared_ptr<const Plan> plan;
+  uint32_t skew = 1;  // of IssueOrder; the same for every operation of a plan
+  OperationBinding binding;
+  SliceTag tag{};  // of every slice; the peer's must be equal
+};
 
 class Executor {
  public:
   // For plans of `channels` channels over lanes of `shape`. LIFETIME: `device` and `lanes` outlive
   // the executor.
   Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
-  // Creates missing lanes of the plan. After an error (as for LaneDirectory) nothing runs, and no
-  // other operation may be started.
-  // REQUIRES: !running(). Plans outlive the executor; the rest of `binding` outlives the run.
-  absl::Status Start(const OperationBinding& binding);
+  // Creates missing lanes of the plan. After an error (as for LaneDirectory) nothing runs.
+  // REQUIRES: !running().
+  absl::Status Start(const Operation& operation);
 
   // Advances the operation. Returns true if anything moved. After an error the operation never
-  // completes; destroy the executor when it is quiescent().
+  // completes; destroy the executor when it is quiescent(). Errors: those of ReceiveFeed and of
+  // DevicePlan.
   absl::StatusOr<bool> Poll();
 
   bool running() const { return running_; }
+  // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
   // After kInvalidArgument from Poll(): the tag of the mismatched slice.
   std::optional<SliceTag> mismatched_tag() const;
 
  private:
-  std::vector<std::unique_ptr<ChannelRunner>> runners_;
+  struct Loaded {
+    std::shared_ptr<const Plan> plan;
+    std::vector<ProgramLanes> lanes;  // by channel
+    std::vector<ProgramFeeds> feeds;
+    std::unique_ptr<DevicePlan> device_plan;
+    std::vector<LaneRun> runs;  // of the current operation
+  };
+
+  absl::StatusOr<Loaded*> Load(const Operation& operation);
+  void Begin(Loaded& loaded);
+
+  Device& device_;
+  const LaneShape shape_;
+  std::deque<ChannelLanes> channels_;  // addresses are stable
+  std::list<Loaded> loaded_;           // most recently used first
+  Operation operation_;                // the current one, of loaded_.front()
   bool running_ = false;
 };
-
-// Takes finished MemOps from the device and notifies their owners. Returns true if there were any,
-// or if the device did work during this call. Called once per turn of the engine, for all
-// communicators.
-bool DispatchFinished(Device& device);
 
 }  // namespace mccs
 

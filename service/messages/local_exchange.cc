@@ -8,10 +8,10 @@
 
 namespace mccs {
 
-DeviceCopy::DeviceCopy(const Job& job, uint32_t* in_flight) : job_(job) {
+DeviceCopy::DeviceCopy(const Job& job, MemOpOwner* owner) : job_(job) {
   // In-place: nothing to copy.
   if (job_.from == job_.to) submitted_ = job_.bytes;
-  for (Part& part : parts_) part.mem_ops.owner_outstanding = in_flight;
+  for (Part& part : parts_) part.mem_ops.owner = owner;
 }
 
 bool DeviceCopy::Advance(Device& device, bool* moved) {
@@ -54,10 +54,11 @@ absl::Status LocalExchange::Add(const OpenMessage& message) {
 void LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
   const DeviceCopy::Job job{.from = send.address(), .to = receive.address(), .bytes = send.bytes()};
   copies_.push_back(
-      std::make_unique<Copy>(Copy{.send = send, .receive = receive, .copy = {job, &in_flight_}}));
+      std::make_unique<Copy>(Copy{.send = send, .receive = receive, .copy = {job, &mem_ops_}}));
 }
 
-bool LocalExchange::Poll(std::vector<OpenMessage>& done) {
+absl::StatusOr<bool> LocalExchange::Poll(std::vector<OpenMessage>& done) {
+  if (!mem_ops_.status.ok()) return mem_ops_.status;
   bool moved = false;
   size_t kept = 0;
   for (std::unique_ptr<Copy>& copy : copies_) {
@@ -101,6 +102,7 @@ void LocalPuts::WindowsChanged() {
 }
 
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
+  if (!mem_ops_.status.ok()) return mem_ops_.status;
   bool moved = false;
   size_t kept = 0;
   copying_ = 0;
@@ -146,7 +148,7 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
     }
     const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
     pair.copy = std::make_unique<Copy>(
-        Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});
+        Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &mem_ops_)});
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
 }

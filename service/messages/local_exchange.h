@@ -33,8 +33,8 @@ class DeviceCopy {
     std::byte* to = nullptr;
     uint64_t bytes = 0;
   };
-  // `in_flight`: counts the parts in the device, over all copies of the owner.
-  DeviceCopy(const Job& job, uint32_t* in_flight);
+  // `owner`: of all copies together. It checks its status.
+  DeviceCopy(const Job& job, MemOpOwner* owner);
 
   // Submits as many parts as the device accepts. Returns true when everything is copied. Sets
   // `moved` if any part was submitted.
@@ -70,12 +70,13 @@ class LocalExchange {
   // Adds a call of either end; the copy starts when both ends have called. kFailedPrecondition: the
   // two calls do not match.
   absl::Status Add(const OpenMessage& message);
-  // Advances the copies and appends complete messages to `done`. Returns true if anything moved.
-  bool Poll(std::vector<OpenMessage>& done);
+  // Advances the copies and appends complete messages to `done`. Returns true if anything moved. An
+  // error of the device is permanent.
+  absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   bool copying() const { return !copies_.empty(); }
   // No copy is in the device.
-  bool quiescent() const { return in_flight_ == 0; }
+  bool quiescent() const { return mem_ops_.outstanding == 0; }
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for one by `rank`, which has left; null if there is none.
@@ -93,7 +94,7 @@ class LocalExchange {
   void Start(const OpenMessage& send, const OpenMessage& receive);
 
   Device& device_;
-  uint32_t in_flight_ = 0;
+  MemOpOwner mem_ops_;
   absl::flat_hash_map<RankPair, Waiting> waiting_;
   std::vector<std::unique_ptr<Copy>> copies_;  // the device holds their addresses
 };
@@ -119,13 +120,14 @@ class LocalPuts {
   // A local rank has opened or closed a window, or has left: waiting calls check again.
   void WindowsChanged();
   // Advances the copies and appends complete calls to `done`. Returns true if anything moved.
-  // Errors: as for WindowPort::FindInWindow and SignalCounts::Count.
+  // Errors: as for WindowPort::FindInWindow and SignalCounts::Count, and permanent ones of the
+  // device.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   // The device has, or can take, a part of a copy.
   bool copying() const { return copying_ > 0; }
   // No copy is in the device.
-  bool quiescent() const { return in_flight_ == 0; }
+  bool quiescent() const { return mem_ops_.outstanding == 0; }
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
@@ -148,7 +150,7 @@ class LocalPuts {
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
 
   const Parts parts_;
-  uint32_t in_flight_ = 0;
+  MemOpOwner mem_ops_;
   size_t copying_ = 0;  // number of pairs
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.

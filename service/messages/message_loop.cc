@@ -44,7 +44,8 @@ absl::StatusOr<bool> MessageLoop::Poll() {
   for (const auto& peer : peers_) {
     if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
   }
-  moved |= local_.Poll(done_);
+  MCCS_ASSIGN_OR_RETURN(const bool copied, local_.Poll(done_));
+  moved |= copied;
   MCCS_ASSIGN_OR_RETURN(const bool put, local_puts_.Poll(done_));
   moved |= put;
   moved |= signals_.TakeComplete(done_);

@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/transport/lane_shape.h"
 #include "service/transport/network.h"
 
 namespace mccs {
@@ -63,13 +64,6 @@ using SliceNumber = uint64_t;
 // Bytes of the slice's header that only the executor interprets: they identify the operation of the
 // slice.
 using SliceTag = std::array<std::byte, 32>;
-
-struct LaneShape {
-  uint32_t slots = 0;       // ≥ 2
-  uint32_t slot_bytes = 0;  // maximum payload of one slice
-
-  friend bool operator==(const LaneShape&, const LaneShape&) = default;
-};
 
 struct ConstMemRef {
   const std::byte* data = nullptr;
@@ -158,7 +152,7 @@ class SendLane : public LaneEnd {
 
 enum class Landing : uint8_t {
   kNotYet,
-  kInSlot,  // in Slot(n), as contiguous pieces
+  kInSlot,  // in its slot, as contiguous pieces
   kDirect,  // in the memory of Expect(n)
 };
 
@@ -197,8 +191,9 @@ class RecvLane : public LaneEnd {
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual const SliceTag& Tag(SliceNumber n) const = 0;
   virtual uint32_t Bytes(SliceNumber n) const = 0;
-  // The slot of slice n. REQUIRES: n not released.
-  virtual std::byte* Slot(SliceNumber n) const = 0;
+  // The memory of all slots: slice n uses the slot n mod slots. Another slice may use it after n is
+  // released.
+  virtual std::byte* slots() const = 0;
 
   // Tag of the oldest slice that has landed and was not released. An owner that expects no slice
   // detects by it that one has arrived.

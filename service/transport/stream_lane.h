@@ -214,7 +214,7 @@ class StreamRecvLane final : public RecvLane {
   Landing Landed(SliceNumber n) const override;
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
-  std::byte* Slot(SliceNumber n) const override;
+  std::byte* slots() const override { return slots_.data; }
   std::optional<SliceTag> OldestTag() const override;
   std::vector<MemRef> UnusedSlots() const override;
   void Release(SliceNumber n) override;
@@ -239,6 +239,9 @@ class StreamRecvLane final : public RecvLane {
 
   const Entry& At(SliceNumber n) const { return entries_[n % shape_.slots]; }
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
+  std::byte* Slot(SliceNumber n) const {
+    return slots_.data + (n % shape_.slots) * size_t{shape_.slot_bytes};
+  }
   bool InWindow(SliceNumber n) const { return n >= released_ && n < released_ + shape_.slots; }
 
   bool ReadSome();

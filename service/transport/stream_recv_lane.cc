@@ -58,10 +58,6 @@ uint32_t StreamRecvLane::Bytes(SliceNumber n) const {
   return At(n).header.bytes;
 }
 
-std::byte* StreamRecvLane::Slot(SliceNumber n) const {
-  return slots_.data + (n % shape_.slots) * size_t{shape_.slot_bytes};
-}
-
 std::optional<SliceTag> StreamRecvLane::OldestTag() const {
   if (released_ == delivered_) return std::nullopt;
   return At(released_).header.tag;

@@ -9,7 +9,10 @@
 #include "service/device/emulation_importer.h"
 #include "service/device/mapping_threads.h"
 #include "tests/contract/device_contract.h"
+#include "tests/contract/device_error_contract.h"
+#include "tests/contract/device_plan_contract.h"
 #include "tests/unit/device/emulated_allocation.h"
+#include "tests/unit/device/failing_device.h"
 #include "tests/unit/device/local_importer.h"
 
 namespace mccs {
@@ -27,13 +30,18 @@ class HostWorld : public DeviceWorld {
   UniqueFd AllocateAsDescriptor(size_t bytes) override {
     return EmulatedAllocation(bytes).TakeFd();
   }
+  void FailNext(const absl::Status& error) override {
+    MCCS_CHECK(failing_ != nullptr);
+    failing_->FailNext(error);
+  }
 
  protected:
-  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<Device> device_;
+  FailingDevice* failing_ = nullptr;  // device_, if it can fail
 };
 
 // Tenants are in this process, as in the simulator.
-class LocalWorld final : public HostWorld {
+class LocalWorld : public HostWorld {
  public:
   explicit LocalWorld(const CpuDeviceOptions& options) {
     auto importer = std::make_unique<LocalImporter>();
@@ -73,6 +81,16 @@ class EmulatedWorld final : public HostWorld {
   std::unique_ptr<EmulatedAllocation> memory_;
 };
 
+// Operations on host memory cannot fail, so a wrapper fails.
+class FailingWorld final : public LocalWorld {
+ public:
+  explicit FailingWorld(const CpuDeviceOptions& options) : LocalWorld(options) {
+    auto failing = std::make_unique<FailingDevice>(std::move(device_));
+    failing_ = failing.get();
+    device_ = std::move(failing);
+  }
+};
+
 template <class World>
 DeviceWorldMaker Make(const std::string& name, int workers) {
   return {name,
@@ -84,12 +102,18 @@ std::unique_ptr<DeviceWorld> MakeWithThreads() {
                                          std::make_unique<MappingThreads>([] {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract,
-                         ::testing::Values(Make<LocalWorld>("Inline", 0),
-                                           Make<LocalWorld>("OneWorker", 1),
-                                           Make<EmulatedWorld>("EmulatedThreeWorkers", 3),
-                                           DeviceWorldMaker{"MappingThreads", MakeWithThreads}),
-                         [](const auto& info) { return info.param.name; });
+const auto kWorlds = ::testing::Values(
+    Make<LocalWorld>("Inline", 0), Make<LocalWorld>("OneWorker", 1),
+    Make<EmulatedWorld>("EmulatedThreeWorkers", 3),
+    DeviceWorldMaker{"MappingThreads", MakeWithThreads}, Make<FailingWorld>("CanFail", 1));
+constexpr auto kNames = [](const auto& info) { return info.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract, kWorlds, kNames);
+INSTANTIATE_TEST_SUITE_P(HostMemory, DevicePlanContract, kWorlds, kNames);
+INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceErrorContract,
+                         ::testing::Values(Make<FailingWorld>("CanFail", 0),
+                                           Make<FailingWorld>("CanFailOneWorker", 1)),
+                         kNames);
 
 }  // namespace cpu_device_test
 }  // namespace mccs

@@ -45,6 +45,8 @@ class DeviceWorld {
   virtual void Read(std::span<std::byte> to, const std::byte* device_address) = 0;
   // Reads the tenant's own mapping of its allocation.
   virtual void ReadAsTenant(std::span<std::byte> to, const TenantBuffer& buffer) = 0;
+  // The next operation fails with this error. Only for DeviceErrorContract.
+  virtual void FailNext(const absl::Status& error) = 0;
 };
 
 struct DeviceWorldMaker {
@@ -106,9 +108,12 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
   }
 
   void PollOnce() {
-    std::array<MemToken, 4> tokens;
-    const size_t count = device().Poll(tokens).finished;
-    for (size_t i = 0; i < count; ++i) ++returned_[tokens[i]];
+    std::array<Device::Finished, 4> finished;
+    const size_t count = device().Poll(finished).finished;
+    for (size_t i = 0; i < count; ++i) {
+      ++returned_[finished[i].token];
+      if (finished[i].error != nullptr) errors_[finished[i].token] = *finished[i].error;
+    }
   }
 
   void PollUntil(size_t tokens) {
@@ -152,6 +157,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
 
   std::unique_ptr<DeviceWorld> world_ = GetParam().make();
   std::map<MemToken, int> returned_;
+  std::map<MemToken, absl::Status> errors_;
 };
 
 inline constexpr size_t kSmallFloats = 3;
@@ -257,7 +263,7 @@ TEST_P(DeviceContract, EveryTokenIsReturnedExactlyOnce) {
   PollUntil(kOps);
   ASSERT_EQ(returned_.size(), kOps);
   for (const auto& [token, times] : returned_) ASSERT_EQ(times, 1) << "token " << token;
-  std::array<MemToken, 4> none;
+  std::array<Device::Finished, 4> none;
   EXPECT_EQ(device().Poll(none).finished, 0u);
 }
 

@@ -118,8 +118,8 @@ void SimHost::Start() {
         clock_, options_.seed * 1000 + static_cast<uint64_t>(index_), options_.mapping_step_ns);
   }
   mappings_ = mappings.get();
-  devices_.push_back(std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0},
-                                                 std::move(importer), std::move(mappings)));
+  devices_.push_back(std::make_unique<FailingDevice>(std::make_unique<CpuDevice>(
+      CpuDeviceOptions{.workers = 0}, std::move(importer), std::move(mappings))));
   const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",

@@ -23,6 +23,7 @@
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
+#include "tests/unit/device/failing_device.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/recording_log.h"
 
@@ -138,6 +139,7 @@ class SimHost {
   Daemon& daemon() { return *daemon_; }
   SimTenantListener& tenant_listener() { return *tenant_listener_; }
   LocalImporter& importer() { return *importer_; }
+  FailingDevice& device() { return *devices_.back(); }
   RecordingLog& log() { return log_; }
   SimController& controller() { return controller_; }
   const std::string& address() const { return address_; }  // address of the first NIC
@@ -170,7 +172,7 @@ class SimHost {
   SimController controller_;
   LocalImporter* importer_ = nullptr;  // owned by the device
   // One per daemon: processes of earlier daemons still refer to their importers.
-  std::vector<std::unique_ptr<CpuDevice>> devices_;
+  std::vector<std::unique_ptr<FailingDevice>> devices_;
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
   SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
   std::unique_ptr<Daemon> daemon_;

@@ -36,7 +36,7 @@
 #include "service/communicator/strategy/strategy.h"
 #include "service/counters.h"
 #include "service/device/device.h"
-#include "service/executor/operation_binding.h"
+#include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
 
 namespace mccs {

@@ -109,7 +109,6 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
   executor_ = MakeExecutor(device_, lanes, strategy);
-  plan_.reset();
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {
@@ -245,7 +244,7 @@ absl::Status OperationLoop::Start(uint64_t key) {
     with_options_ = {with_options_.calls + 1, signature_.number, call.options};
   }
   order_.Started(signature_.number, key);
-  MCCS_RETURN_IF_ERROR(executor_->Start(binding_));
+  MCCS_RETURN_IF_ERROR(executor_->Start(operation_));
   if (account_ != nullptr)
     work_.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
   state_ = LoopState::kRunning;
@@ -259,23 +258,23 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
   MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
-  binding_.bytes = call.count * SizeOf(call.type);
+  OperationBinding& binding = operation_.binding;
+  binding.bytes = call.count * SizeOf(call.type);
   PlanKey key{.kind = call.kind,
-              .algorithm = plans_->AlgorithmFor(call.kind, binding_.bytes),
+              .algorithm = plans_->AlgorithmFor(call.kind, binding.bytes),
               .root = call.root,
               .scaled = factors || (average && IsFloat(call.type))};
   key.scaled &= Reduces(call.kind);
-  MCCS_ASSIGN_OR_RETURN(plan_, plans_->GetOrBuild(key));
-  binding_.plan = plan_.get();
-  geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
-  binding_.geometry = &*geometry_;
-  binding_.type = call.type;
-  binding_.op = average || factors ? ReduceOp::kSum : call.redop;
-  binding_.finish =
+  MCCS_ASSIGN_OR_RETURN(operation_.plan, plans_->GetOrBuild(key));
+  geometry_.emplace(*operation_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
+  binding.geometry = &*geometry_;
+  binding.type = call.type;
+  binding.op = average || factors ? ReduceOp::kSum : call.redop;
+  binding.finish =
       average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
-  binding_.divisor = static_cast<uint64_t>(ranks);
-  binding_.tag = ToTag(signature_);
-  binding_.skew = strategy_.skew;
+  binding.divisor = static_cast<uint64_t>(ranks);
+  operation_.tag = ToTag(signature_);
+  operation_.skew = strategy_.skew;
   const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
@@ -286,7 +285,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
                   .scale_bits = factors ? own->scalar : share,
                   .scale_address = own->scalar_address};
   }
-  binding_.ranks = memory_;
+  binding.ranks = memory_;
   return absl::OkStatus();
 }
 

@@ -137,9 +137,7 @@ class OperationLoop {
   OperationSignature signature_;               // of the current operation
   uint64_t key_ = kPosted;                     // of the current or last operation
   std::vector<const PostedOperation*> calls_;  // found by CheckReached, by LocalIndex
-  // Held until the next plan is built: the runners identify a program by its address.
-  std::shared_ptr<const Plan> plan_;
-  OperationBinding binding_;
+  Operation operation_;
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex
   // For an operation delayed by its tenant's quota.

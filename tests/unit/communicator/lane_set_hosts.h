@@ -46,8 +46,9 @@ class LimitedMemory final : public Device {
     discarded += bytes.size();
     real_.Discard(bytes);
   }
+  std::unique_ptr<DevicePlan> Load(PlanToLoad) override { return nullptr; }
   Submitted Submit(const MemOp&, MemToken) override { return Submitted::kQueueFull; }
-  Polled Poll(std::span<MemToken>) override { return {}; }
+  Polled Poll(std::span<Finished>) override { return {}; }
   std::string Description() const override { return "scarce"; }
 
   int left = 1000;
@@ -196,7 +197,8 @@ class LaneSetHosts : public testing::Test {
     RecvLane& lane = *channel_of(to, channel).receive;
     SliceNumber& next = taken_[to][channel];
     if (lane.Landed(next) == Landing::kNotYet) return std::nullopt;
-    const auto value = std::to_integer<uint8_t>(*lane.Slot(next));
+    const auto value =
+        std::to_integer<uint8_t>(lane.slots()[next % kShape.slots * kShape.slot_bytes]);
     lane.Release(next++);
     return value;
   }

@@ -29,7 +29,7 @@ class LaneSetPeersTest : public LaneSetHosts {
   // Waits for slice `n` and releases its slot; nothing if it does not arrive.
   std::optional<uint8_t> Take(RecvLane& lane, SliceNumber n) {
     if (!Run([&] { return lane.Landed(n) != Landing::kNotYet; })) return std::nullopt;
-    const auto value = std::to_integer<uint8_t>(*lane.Slot(n));
+    const auto value = std::to_integer<uint8_t>(lane.slots()[n % kShape.slots * kShape.slot_bytes]);
     lane.Release(n);
     return value;
   }

@@ -76,7 +76,7 @@ TEST(MemoryMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
                                                          .type = DataType::kFloat32},
                                                         0);
       ASSERT_NE(submitted, Device::Submitted::kQueueFull);
-      MemToken done[1];
+      Device::Finished done[1];
       while (submitted == Device::Submitted::kStarted && device.Poll(done).finished == 0) {
       }
     };

@@ -1,4 +1,4 @@
-// The executor alone: two hosts' plans over simulated lanes. channel_runner_test has full devices,
+// The executor alone: two hosts' plans over simulated lanes. channel_test has full devices,
 // early slices and failed lanes.
 #include "service/executor/executor.h"
 
@@ -43,10 +43,9 @@ class ExecutorTest : public testing::Test {
     std::unique_ptr<OneLaneEachWay> lanes;
     std::unique_ptr<Executor> executor;
     std::vector<float> input, output;
-    std::optional<Plan> plan;
     std::optional<Geometry> geometry;
     RankMemory memory;
-    OperationBinding binding;
+    Operation operation;
   };
 
   void Connect() {
@@ -85,17 +84,17 @@ class ExecutorTest : public testing::Test {
     host.input.resize(2 * count);
     host.output.assign(2 * count, -1);
     std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
-    host.plan = *BuildPlan({.kind = kind, .algorithm = algorithm.value_or(UsualAlgorithm(kind))},
-                           layout_, orders_, HostIndex(h));
-    host.geometry.emplace(*host.plan, DataType::kFloat32, count, kShape.slot_bytes);
+    host.operation.plan = std::make_shared<const Plan>(
+        *BuildPlan({.kind = kind, .algorithm = algorithm.value_or(UsualAlgorithm(kind))}, layout_,
+                   orders_, HostIndex(h)));
+    host.geometry.emplace(*host.operation.plan, DataType::kFloat32, count, kShape.slot_bytes);
     host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
                    .output = reinterpret_cast<std::byte*>(host.output.data())};
-    host.binding = {.plan = &*host.plan,
-                    .geometry = &*host.geometry,
-                    .ranks = std::span(&host.memory, 1),
-                    .type = DataType::kFloat32};
-    host.binding.tag[0] = static_cast<std::byte>(tag);
-    ASSERT_TRUE(host.executor->Start(host.binding).ok());
+    host.operation.binding = {.geometry = &*host.geometry,
+                              .ranks = std::span(&host.memory, 1),
+                              .type = DataType::kFloat32};
+    host.operation.tag[0] = static_cast<std::byte>(tag);
+    ASSERT_TRUE(host.executor->Start(host.operation).ok());
   }
 
   // Polls until `hosts` are done; returns the first error.
@@ -206,7 +205,7 @@ TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
     for (int i = 0; i < 100 && !posted; ++i) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 1)));
       posted =
-          hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].binding.tag)->has_value();
+          hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].operation.tag)->has_value();
     }
     ASSERT_TRUE(posted);
     const absl::Status status = Run({0}, 1000);

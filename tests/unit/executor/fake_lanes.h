@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "service/device/interpreted_plan.h"
 #include "service/device/mem_op.h"
 #include "service/device/memory_mapper.h"
-#include "service/executor/channel_runner.h"
-#include "service/executor/operation_binding.h"
+#include "service/executor/executor.h"
 #include "service/transport/lane.h"
 #include "tests/unit/device/local_importer.h"
 
@@ -38,7 +38,10 @@ class ManualDevice final : public Device {
     ++submitted;
     return Submitted::kStarted;
   }
-  Polled Poll(std::span<MemToken>) override { return {}; }
+  std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override {
+    return std::make_unique<InterpretedPlan>(*this, std::move(plan));
+  }
+  Polled Poll(std::span<Finished>) override { return {}; }
   std::string Description() const override { return "held"; }
 
   size_t held() const { return held_.size(); }
@@ -46,7 +49,13 @@ class ManualDevice final : public Device {
     const Held done = held_[index];
     held_.erase(held_.begin() + static_cast<ptrdiff_t>(index));
     RunMemOp(done.op);
-    PendingMemOps::Finished(done.token);
+    PendingMemOps::OnFinished({.token = done.token, .error = nullptr});
+  }
+  // The operation fails, as one on a lost GPU.
+  void Fail(const absl::Status& error) {
+    const Held failed = held_.front();
+    held_.erase(held_.begin());
+    PendingMemOps::OnFinished({.token = failed.token, .error = &error});
   }
 
   size_t room = 1000;
@@ -126,10 +135,7 @@ class FakeRecvLane final : public RecvLane {
   }
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
-  std::byte* Slot(SliceNumber n) const override {
-    EXPECT_FALSE(IsReleased(n)) << "read the slot of slice " << n << " after its release";
-    return slots_[n % kFakeLaneShape.slots];
-  }
+  std::byte* slots() const override { return slots_[0]; }
   std::optional<SliceTag> OldestTag() const override {
     if (released_ == landed_.size()) return std::nullopt;
     return landed_[released_].tag;
@@ -139,6 +145,8 @@ class FakeRecvLane final : public RecvLane {
     ASSERT_LT(n, landed_.size()) << "released before it landed";
     ASSERT_FALSE(landed_[n].released) << "released twice";
     landed_[n].released = true;
+    // A later read would be wrong.
+    std::ranges::fill(slots_[n % kFakeLaneShape.slots], std::byte{0xee});
     while (released_ < landed_.size() && landed_[released_].released) ++released_;
   }
   void Mark(uint8_t) override {}

@@ -1,0 +1,77 @@
+// The meeting points of a program on the device and the lanes that carry its slices: a few counters
+// per lane and direction. Each has one writer.
+//
+//   program                              engine
+//   composes slices ── posted ─────────► sends them
+//   reuses memory ◄─── source_free ───── the lane does not read it any more
+//   reuses staging ◄── acknowledged ──── the peer has them
+//
+//   frees outputs ──── writable ───────► lets slices land in their outputs
+//   reads slices ◄──── landed ────────── they are complete
+//   frees slots ────── released ───────► returns credit to the sender
+//
+// The counters are slice numbers of the lane, over all runs: "all smaller ones". A program and the
+// engine both know the step and round of a number (algorithms/program_lanes.h), and with them the
+// slice's memory. So neither passes addresses to the other, and the program may run on another
+// processor than the engine.
+#ifndef MCCS_SERVICE_DEVICE_LANE_PORTS_H_
+#define MCCS_SERVICE_DEVICE_LANE_PORTS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mccs {
+
+// Stores are releases and loads are acquires: a reader of a counter sees the memory of the slices
+// that it counts.
+class SliceCounter {
+ public:
+  uint64_t Load() const { return value_.load(std::memory_order_acquire); }
+  void Store(uint64_t value) { value_.store(value, std::memory_order_release); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+inline constexpr size_t kCounterLineBytes = 64;
+
+// `acknowledged` ≤ `source_free` ≤ `posted`.
+struct SendCounters {
+  alignas(kCounterLineBytes) SliceCounter posted;       // by the program
+  alignas(kCounterLineBytes) SliceCounter source_free;  // by the engine
+  SliceCounter acknowledged;
+};
+
+// `released` ≤ `landed`.
+struct ReceiveCounters {
+  explicit ReceiveCounters(uint32_t slots) : in_slot(slots) {}
+
+  // By the program. Slices that stay in their slots count as writable.
+  alignas(kCounterLineBytes) SliceCounter writable;
+  SliceCounter released;
+  alignas(kCounterLineBytes) SliceCounter landed;  // by the engine
+  // By number modulo slots, valid while a slice has landed and is not released: it is in its slot.
+  // Otherwise it is in its output.
+  std::vector<uint8_t> in_slot;
+};
+
+// One direction of a lane as a program sees it. LIFETIME: the counters and the memory outlive it.
+struct SendPort {
+  SendCounters* counters = nullptr;
+  std::byte* staging = nullptr;  // slots × slot_bytes; null: the program composes no slices
+};
+struct ReceivePort {
+  ReceiveCounters* counters = nullptr;
+  const std::byte* slots = nullptr;
+};
+// Those of one program, in the order of ProgramLanes.
+struct ProgramPorts {
+  std::vector<SendPort> sends;
+  std::vector<ReceivePort> receives;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_LANE_PORTS_H_

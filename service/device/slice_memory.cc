@@ -1,0 +1,25 @@
+#include "service/device/slice_memory.h"
+
+#include "base/check.h"
+
+namespace mccs {
+
+std::byte* SliceMemory::InBuffer(uint64_t round, const Place& place) const {
+  MCCS_CHECK(place.space == Space::kInput || place.space == Space::kOutput);
+  const bool input = place.space == Space::kInput;
+  const Geometry& geometry = *binding_->geometry;
+  const bool blocked = input ? plan_->input_blocked : plan_->output_blocked;
+  const uint64_t block = blocked ? geometry.BlockOffset(place.block) : 0;
+  const uint64_t offset =
+      (block + geometry.Slice(channel_, round, place.block).begin) * element_bytes_;
+  const RankMemory& rank = binding_->ranks[place.index];
+  return (input ? const_cast<std::byte*>(rank.input) : rank.output) + offset;
+}
+
+uint64_t SliceMemory::PieceOffset(uint64_t round, const Step& step, size_t piece) const {
+  uint64_t elements = 0;
+  for (size_t p = 0; p < piece; ++p) elements += Elements(round, step.pieces[p]);
+  return elements * element_bytes_;
+}
+
+}  // namespace mccs

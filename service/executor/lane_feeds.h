@@ -1,0 +1,109 @@
+// Move slices between a lane and the counters at which a program on the device meets it
+// (service/device/lane_ports.h). Each feed belongs to one lane; its counters continue from run to
+// run.
+//
+// OWNER: ChannelLanes. THREAD: the owning engine. Never blocks; allocates only while the longest
+// list of pieces grows.
+#ifndef MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
+#define MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "algorithms/issue_order.h"
+#include "algorithms/plan.h"
+#include "algorithms/program_lanes.h"
+#include "service/device/lane_ports.h"
+#include "service/device/slice_memory.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+// One run of a program. LIFETIME: everything outlives the run.
+struct LaneRun {
+  const Program* program = nullptr;
+  uint64_t rounds = 0;
+  uint32_t skew = 1;
+  SliceMemory memory;
+  const SliceTag* tag = nullptr;  // of every slice; the peer's must be equal
+};
+
+class SendFeed {
+ public:
+  // LIFETIME: the lane outlives the feed.
+  SendFeed(SendLane& lane, const LaneShape& shape) : lane_(lane), shape_(shape) {}
+  SendFeed(const SendFeed&) = delete;
+  SendFeed& operator=(const SendFeed&) = delete;
+
+  // Memory in which programs compose slices for the lane: slots × slot_bytes.
+  void SetStaging(std::byte* staging) { staging_ = staging; }
+  std::byte* staging() const { return staging_; }
+  SendPort port() { return {.counters = &counters_, .staging = staging_}; }
+
+  // `steps` of the program use this lane. REQUIRES: drained(). LIFETIME: `steps` and `run` outlive
+  // the run.
+  void Begin(const LaneRun& run, const std::vector<uint16_t>& steps);
+  // Reports what the lane has done to the program.
+  void UpdateCounters();
+  // Gives the lane what the program has posted, as far as it has room. Returns true if any.
+  bool Send();
+  // The lane has all slices that the program has posted.
+  bool drained() const { return next_ == counters_.posted.Load(); }
+
+ private:
+  void GatherPieces(const StepInstance& instance);
+
+  SendLane& lane_;
+  const LaneShape shape_;
+  std::byte* staging_ = nullptr;
+  SendCounters counters_;
+  const LaneRun* run_ = nullptr;
+  IssueOrder order_;  // of the slices not yet given to the lane
+  SliceNumber next_ = 0;
+  std::vector<ConstMemRef> pieces_;  // scratch
+};
+
+class ReceiveFeed {
+ public:
+  ReceiveFeed(RecvLane& lane, const LaneShape& shape)
+      : lane_(lane), shape_(shape), counters_(shape.slots) {}
+  ReceiveFeed(const ReceiveFeed&) = delete;
+  ReceiveFeed& operator=(const ReceiveFeed&) = delete;
+
+  ReceivePort port() { return {.counters = &counters_, .slots = lane_.slots()}; }
+
+  // As for SendFeed. REQUIRES: the last run is complete.
+  void Begin(const LaneRun& run, const std::vector<uint16_t>& steps);
+  // Reports landed slices to the program. Errors are permanent: kInvalidArgument if a slice belongs
+  // to another call, whose tag is then in mismatched_tag(); kDataLoss if its length differs from
+  // the plan's.
+  absl::Status UpdateCounters();
+  // Releases slots that the program has read, and lets slices land in the outputs that it has
+  // freed. Returns true if any.
+  bool Receive();
+
+  const std::optional<SliceTag>& mismatched_tag() const { return mismatched_tag_; }
+
+ private:
+  absl::Status Check(const StepInstance& instance, Landing landing);
+  bool Expect(const StepInstance& instance);
+
+  RecvLane& lane_;
+  const LaneShape shape_;
+  ReceiveCounters counters_;
+  const LaneRun* run_ = nullptr;
+  IssueOrder landing_;    // of the slices not yet landed
+  IssueOrder expecting_;  // of the slices not yet expected
+  SliceNumber landed_ = 0;
+  SliceNumber expected_ = 0;
+  SliceNumber released_ = 0;
+  std::optional<SliceTag> mismatched_tag_;
+  std::vector<MemRef> pieces_;  // scratch
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
