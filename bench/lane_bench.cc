@@ -26,6 +26,13 @@ struct Load {
   int buffer_bytes = 0;  // of sockets; 0: the kernel's choice
 };
 
+// Memory of this program as a region.
+class VectorRegion final : public Region {
+ public:
+  explicit VectorRegion(std::vector<std::byte>& bytes)
+      : Region(RegionKind::kTenant, bytes.data(), bytes.size()) {}
+};
+
 size_t SliceOffset(uint64_t slice, int lane, const Load& load) {
   return ((slice * load.connections + lane) * load.slice_bytes) % kBufferBytes;
 }
@@ -34,14 +41,16 @@ void ExchangeLanes(Side& side, const Load& load) {
   StreamTransport transport;
   const LaneShape shape{.slots = load.slots, .slot_bytes = load.slice_bytes};
   const uint64_t slices = load.bytes / load.connections / load.slice_bytes;
+  const VectorRegion source(side.source), target(side.target);
   std::vector<std::vector<std::byte>> slots;
+  std::vector<std::unique_ptr<VectorRegion>> slot_regions;
   std::vector<std::unique_ptr<SendLane>> send;
   std::vector<std::unique_ptr<RecvLane>> recv;
   for (size_t i = 0; i < side.out.size(); ++i) {
     slots.emplace_back(size_t{shape.slots} * shape.slot_bytes);
     send.push_back(transport.MakeSendLane(shape));
-    recv.push_back(
-        transport.MakeRecvLane(shape, {.data = slots[i].data(), .bytes = slots[i].size()}));
+    slot_regions.push_back(std::make_unique<VectorRegion>(slots[i]));
+    recv.push_back(transport.MakeRecvLane(shape, WholeOf(*slot_regions[i])));
     send[i]->Attach(std::move(side.out[i]));
     recv[i]->Attach(std::move(side.in[i]));
   }
@@ -52,14 +61,11 @@ void ExchangeLanes(Side& side, const Load& load) {
     for (size_t i = 0; i < send.size(); ++i) {
       const int lane = static_cast<int>(i);
       while (expected[i] < slices && expected[i] < landed[i] + shape.slots) {
-        const MemRef to{.data = side.target.data() + SliceOffset(expected[i], lane, load),
-                        .bytes = load.slice_bytes};
+        const RegionSpan to{&target, SliceOffset(expected[i], lane, load), load.slice_bytes};
         (void)recv[i]->Expect(expected[i]++, {&to, 1}, {});
       }
       while (send[i]->next() < slices) {
-        const ConstMemRef from{
-            .data = side.source.data() + SliceOffset(send[i]->next(), lane, load),
-            .bytes = load.slice_bytes};
+        const RegionSpan from{&source, SliceOffset(send[i]->next(), lane, load), load.slice_bytes};
         if (!send[i]->Post({&from, 1}, {})->has_value()) break;
       }
       moved = send[i]->Poll() || moved;
@@ -92,13 +98,14 @@ void PingLanes(Side& side) {
   StreamTransport transport;
   const LaneShape shape{.slots = 8, .slot_bytes = 64 * kKiB};
   std::vector<std::byte> slots(size_t{shape.slots} * shape.slot_bytes);
+  const VectorRegion slots_region(slots);
   std::unique_ptr<SendLane> send = transport.MakeSendLane(shape);
-  std::unique_ptr<RecvLane> recv =
-      transport.MakeRecvLane(shape, {.data = slots.data(), .bytes = slots.size()});
+  std::unique_ptr<RecvLane> recv = transport.MakeRecvLane(shape, WholeOf(slots_region));
   send->Attach(std::move(side.out[0]));
   recv->Attach(std::move(side.in[0]));
-  const uint64_t word = 0;
-  const ConstMemRef from{.data = reinterpret_cast<const std::byte*>(&word), .bytes = sizeof(word)};
+  std::vector<std::byte> word(sizeof(uint64_t));
+  const VectorRegion word_region(word);
+  const RegionSpan from = WholeOf(word_region);
   auto move = [&, idle = 0]() mutable {
     const bool sent = send->Poll();
     if (!recv->Poll() && !sent) side.Idle(idle);

@@ -14,20 +14,19 @@ namespace mccs {
 namespace {
 
 // Releases staging memory in pieces too, because lanes end within a turn of the engine.
-class Staging final : public DeviceMemory {
+class Staging final : public Region {
  public:
-  Staging(MemoryMapper& mapper, std::unique_ptr<DeviceMemory> memory)
-      : mapper_(mapper), memory_(std::move(memory)) {}
+  Staging(MemoryMapper& mapper, std::unique_ptr<Region> memory)
+      : Region(RegionKind::kStaging, memory->address(), memory->bytes()),
+        mapper_(mapper),
+        memory_(std::move(memory)) {}
   ~Staging() override { mapper_.Unmap({}, std::move(memory_), nullptr); }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  std::byte* address() const override { return memory_->address(); }
-  size_t bytes() const override { return memory_->bytes(); }
-
  private:
   MemoryMapper& mapper_;
-  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Region> memory_;
 };
 
 }  // namespace
@@ -42,8 +41,8 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImpo
 
 CpuDevice::~CpuDevice() = default;
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) {
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, MappedMemory::Anonymous(bytes));
+absl::StatusOr<std::unique_ptr<Region>> CpuDevice::Allocate(size_t bytes) {
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> memory, MappedMemory::Anonymous(bytes));
   return std::make_unique<Staging>(mapper_, std::move(memory));
 }
 

@@ -41,7 +41,7 @@ class CpuDevice final : public Device {
   ~CpuDevice() override;
 
   MemoryMapper& mapper() override { return mapper_; }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
   std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override;
   Submitted Submit(const MemOp& op, MemToken token) override;

@@ -20,41 +20,23 @@
 #include "proto/shim_control.h"
 #include "service/device/device_plan.h"
 #include "service/device/mem_op.h"
+#include "service/device/region.h"
 
 namespace mccs {
-
-// Memory that the daemon can work on: a tenant's allocation, which MemoryMapper maps and unmaps, or
-// staging memory, which is freed with the object.
-// REQUIRES at destruction: no MemOp and no lane uses it any more.
-class DeviceMemory {
- public:
-  virtual ~DeviceMemory() = default;
-  virtual std::byte* address() const = 0;
-  virtual size_t bytes() const = 0;
-
-  // The mapper calls these to populate page tables in pieces, and to release them in pieces after
-  // the last use, each about a millisecond of work. Without them, the first uses and the destructor
-  // take longer. THREAD: the mapper's.
-  // Returns true when nothing is left to do.
-  virtual bool PopulatePart() { return true; }
-  // Releases some of these bytes; returns how many, at least 1.
-  virtual uint64_t ReleasePart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
-  // Size in bytes of the largest file that the last step of an unmapping may free. THREAD: any.
-  virtual uint64_t LargestFile() const { return bytes(); }
-};
 
 struct BufferExport;
 
 // An address range of the daemon into which a tenant's allocations are mapped one after the other.
 // address() and bytes() describe the whole range; unmapped parts must not be accessed.
-class DeviceRange : public DeviceMemory {
+class DeviceRange : public Region {
  public:
+  DeviceRange(std::byte* address, uint64_t bytes) : Region(RegionKind::kTenant, address, bytes) {}
   // Maps the first `offer.bytes` bytes of the allocation of `offer.fd` at `offset`. Rejects what
   // MemoryMapper::Import rejects, and offers that are not whole pages. REQUIRES: within the range,
   // and nothing is mapped there. PopulatePart then populates what was mapped last.
   // THREAD: one calls Map and PopulatePart, another one may call Unmap and ReleasePart.
   virtual absl::Status Map(uint64_t offset, const BufferExport& offer) = 0;
-  // Undoes one Map. REQUIRES: as for the end of a DeviceMemory.
+  // Undoes one Map. REQUIRES: as for the end of a Region.
   virtual void Unmap(uint64_t offset, uint64_t bytes) = 0;
 };
 
@@ -77,7 +59,7 @@ class Device {
   virtual MemoryMapper& mapper() = 0;
 
   // Staging memory for lanes. kResourceExhausted: out of memory. LIFETIME: the device outlives it.
-  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) = 0;
 
   // Discards the contents of `bytes` and releases their memory as far as the device can (whole
   // pages); the next use allocates it again. The addresses stay valid. REQUIRES: part of one

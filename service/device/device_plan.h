@@ -14,17 +14,18 @@
 #include "proto/operation.h"
 #include "service/device/lane_ports.h"
 #include "service/device/mem_op.h"
+#include "service/device/region.h"
 #include "service/transport/lane_shape.h"
 
 namespace mccs {
 
 // The buffers of one local rank, mapped into the daemon.
 struct RankMemory {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
+  RegionSpan input;
+  RegionSpan output;
   bool scaled = false;  // multiply the rank's input by its scale, as in MemSource
   uint64_t scale_bits = 0;
-  const std::byte* scale_address = nullptr;
+  RegionSpan scale_memory = {};  // empty: scale_bits
 };
 
 // The values of one call. LIFETIME: everything pointed to outlives the run.

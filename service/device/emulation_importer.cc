@@ -104,7 +104,7 @@ absl::StatusOr<UniqueFd> OpenForMapping(int held, pid_t owner) {
                    " for reading and writing: ", std::strerror(errno)));
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExport& offer) {
+absl::StatusOr<std::unique_ptr<Region>> MapSealed(int fd, const BufferExport& offer) {
   MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(fd, offer));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, bytes));
   return memory;
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExpo
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const BufferExport& offer) {
+absl::StatusOr<std::unique_ptr<Region>> EmulationImporter::Import(const BufferExport& offer) {
   if (offer.kind == wire::ExportKind::kFileDescriptor) {
     if (!offer.fd.valid()) return Rejected(offer.owner, "the message has no descriptor");
     return MapSealed(offer.fd.get(), offer);

@@ -18,7 +18,7 @@ namespace mccs {
 // kPermissionDenied: the kernel denies the daemon access; kResourceExhausted: no address space.
 class EmulationImporter final : public MemoryImporter {
  public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
+  absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) override;
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
 };
 

@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "service/device/region.h"
+
 namespace mccs {
 
 // Stores are releases and loads are acquires: a reader of a counter sees the memory of the slices
@@ -60,11 +62,11 @@ struct ReceiveCounters {
 // One direction of a lane as a program sees it. LIFETIME: the counters and the memory outlive it.
 struct SendPort {
   SendCounters* counters = nullptr;
-  std::byte* staging = nullptr;  // slots × slot_bytes; null: the program composes no slices
+  RegionSpan staging;  // slots × slot_bytes; empty: the program composes no slices
 };
 struct ReceivePort {
   ReceiveCounters* counters = nullptr;
-  const std::byte* slots = nullptr;
+  RegionSpan slots;
 };
 // Those of one program, in the order of ProgramLanes.
 struct ProgramPorts {

@@ -100,25 +100,27 @@ size_t ReleasePiece(std::span<std::byte> bytes) {
 }
 
 bool MappedMemory::PopulatePart() {
-  const size_t all = std::min(bytes_, kPopulateBytes);
-  populated_ += PopulatePiece({address_ + populated_, all - populated_});
+  const size_t all = std::min<size_t>(bytes(), kPopulateBytes);
+  populated_ += PopulatePiece({address() + populated_, all - populated_});
   return populated_ == all;
 }
 
 uint64_t MappedMemory::ReleasePart(uint64_t offset, uint64_t bytes) {
-  return ReleasePiece({address_ + offset, bytes});
+  return ReleasePiece({address() + offset, bytes});
 }
 
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) return MapError(bytes, "a tenant's memory", errno);
-  return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
+  return std::unique_ptr<MappedMemory>(
+      new MappedMemory(RegionKind::kTenant, static_cast<std::byte*>(address), bytes));
 }
 
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return MapError(bytes, "staging memory", errno);
-  return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
+  return std::unique_ptr<MappedMemory>(
+      new MappedMemory(RegionKind::kStaging, static_cast<std::byte*>(address), bytes));
 }
 
 void MappedMemory::Discard(std::span<std::byte> bytes) {
@@ -129,7 +131,7 @@ void MappedMemory::Discard(std::span<std::byte> bytes) {
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
-MappedMemory::~MappedMemory() { munmap(address_, bytes_); }
+MappedMemory::~MappedMemory() { munmap(address(), bytes()); }
 
 namespace {
 
@@ -160,7 +162,7 @@ absl::StatusOr<std::unique_ptr<DeviceRange>> MappedRange::Reserve(uint64_t bytes
   return std::unique_ptr<DeviceRange>(new MappedRange(static_cast<std::byte*>(address), bytes));
 }
 
-MappedRange::~MappedRange() { munmap(address_, bytes_); }
+MappedRange::~MappedRange() { munmap(address(), bytes()); }
 
 absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
   if (!offer.fd.valid()) {
@@ -172,7 +174,7 @@ absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
   }
   MCCS_ASSIGN_OR_RETURN(const uint64_t file, CheckSealedFile(offer.fd.get(), offer));
   if (file > LargestFile()) largest_file_.store(file, std::memory_order_relaxed);
-  std::byte* const place = address_ + offset;
+  std::byte* const place = address() + offset;
   if (mmap(place, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, offer.fd.get(), 0) ==
       MAP_FAILED) {
     const int error = errno;
@@ -195,12 +197,12 @@ bool MappedRange::PopulatePart() {
 }
 
 uint64_t MappedRange::ReleasePart(uint64_t offset, uint64_t bytes) {
-  return ReleasePiece({address_ + offset, bytes});
+  return ReleasePiece({address() + offset, bytes});
 }
 
 // If the kernel rejects the request, the memory stays mapped, unused, until the range ends.
 void MappedRange::Unmap(uint64_t offset, uint64_t bytes) {
-  ReserveAddresses(address_ + offset, bytes);
+  ReserveAddresses(address() + offset, bytes);
 }
 
 }  // namespace mccs

@@ -58,7 +58,7 @@ size_t ReleasePiece(std::span<std::byte> bytes);
 
 // LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of
 // a file that no process has open, as long as the file is large.
-class MappedMemory final : public DeviceMemory {
+class MappedMemory final : public Region {
  public:
   // Maps the first `bytes` bytes of the file, shared, read and write. `fd` may be closed
   // afterwards.
@@ -76,16 +76,12 @@ class MappedMemory final : public DeviceMemory {
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
-  std::byte* address() const override { return address_; }
-  size_t bytes() const override { return bytes_; }
   bool PopulatePart() override;
   uint64_t ReleasePart(uint64_t offset, uint64_t bytes) override;
 
  private:
-  MappedMemory(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  MappedMemory(RegionKind kind, std::byte* address, size_t bytes) : Region(kind, address, bytes) {}
 
-  std::byte* const address_;
-  const size_t bytes_;
   size_t populated_ = 0;
 };
 
@@ -101,8 +97,6 @@ class MappedRange final : public DeviceRange {
   MappedRange(const MappedRange&) = delete;
   MappedRange& operator=(const MappedRange&) = delete;
 
-  std::byte* address() const override { return address_; }
-  size_t bytes() const override { return bytes_; }
   absl::Status Map(uint64_t offset, const BufferExport& offer) override;
   void Unmap(uint64_t offset, uint64_t bytes) override;
   bool PopulatePart() override;
@@ -110,10 +104,8 @@ class MappedRange final : public DeviceRange {
   uint64_t LargestFile() const override { return largest_file_.load(std::memory_order_relaxed); }
 
  private:
-  MappedRange(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  MappedRange(std::byte* address, size_t bytes) : DeviceRange(address, bytes) {}
 
-  std::byte* const address_;
-  const size_t bytes_;
   size_t populated_ = 0;                   // bytes populated since the last Map
   std::span<std::byte> to_populate_;       // rest of what was mapped last
   std::atomic<uint64_t> largest_file_{0};  // that Map has mapped; only Map writes it

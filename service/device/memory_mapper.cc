@@ -85,7 +85,7 @@ class ImportJob final : public MapJob {
   MemoryMapper& mapper_;
   MemoryImporter& importer_;
   const std::shared_ptr<PendingMapping> pending_;
-  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Region> memory_;
 };
 
 class MapIntoJob final : public MapJob {
@@ -124,7 +124,7 @@ class PartsJob : public MappingJob {
 
  protected:
   // Releases one piece of the current part. Returns true if more is left.
-  bool ReleaseFrom(DeviceMemory& memory) {
+  bool ReleaseFrom(Region& memory) {
     if (next_ == parts_.size()) return false;
     const AddressRange& part = parts_[next_];
     if (done_ < part.bytes) done_ += memory.ReleasePart(part.base + done_, part.bytes - done_);
@@ -146,7 +146,7 @@ class PartsJob : public MappingJob {
 // The last step unmaps a mapping without pages, and may free the file.
 class UnmapJob final : public PartsJob {
  public:
-  UnmapJob(MappingOwner owner, std::unique_ptr<DeviceMemory> memory, MemoryMapper::Parts parts,
+  UnmapJob(MappingOwner owner, std::unique_ptr<Region> memory, MemoryMapper::Parts parts,
            Tokens tokens)
       : PartsJob(std::move(owner), std::move(parts), std::move(tokens)),
         memory_(std::move(memory)) {}
@@ -162,7 +162,7 @@ class UnmapJob final : public PartsJob {
   }
 
  private:
-  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Region> memory_;
 };
 
 class UnmapFromJob final : public PartsJob {
@@ -253,8 +253,8 @@ std::weak_ptr<void> MemoryMapper::TakeUnmappings(const MappingOwner& owner) {
   return begun.empty() ? std::weak_ptr<void>() : begun.mapped();
 }
 
-void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory,
-                         Parts parts, std::shared_ptr<void> token) {
+void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<Region> memory, Parts parts,
+                         std::shared_ptr<void> token) {
   Start(MappingRunner::Lane::kUnmap,
         std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts),
                                    Tokens{std::move(token), TrackUnmapping(owner)}));

@@ -85,7 +85,7 @@ class MemoryImporter {
   virtual ~MemoryImporter() = default;
 
   // See MemoryMapper::Import. PopulatePart adds page-table entries.
-  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) = 0;
   // See MemoryMapper::Reserve.
   virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
 };
@@ -98,8 +98,8 @@ struct PendingMapping {
   bool ready() const { return done && before.expired(); }
   bool done = false;
   std::weak_ptr<void> before;
-  absl::Status status;                   // once ready
-  std::unique_ptr<DeviceMemory> memory;  // of Import, if OK; release it with Unmap
+  absl::Status status;             // once ready
+  std::unique_ptr<Region> memory;  // of Import, if OK; release it with Unmap
 };
 
 class MemoryMapper {
@@ -130,9 +130,9 @@ class MemoryMapper {
 
   // Unmaps, and destroys `token` in Poll when everything is unmapped. `parts`: for a range, what
   // MapInto mapped. REQUIRES: the memory is not in use, and no MapInto is in progress.
-  void Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory, Parts parts,
+  void Unmap(const MappingOwner& owner, std::unique_ptr<Region> memory, Parts parts,
              std::shared_ptr<void> token);
-  void Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory,
+  void Unmap(const MappingOwner& owner, std::unique_ptr<Region> memory,
              std::shared_ptr<void> token) {
     Parts all = {{0, memory->bytes()}};
     Unmap(owner, std::move(memory), std::move(all), std::move(token));

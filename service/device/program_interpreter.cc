@@ -38,7 +38,7 @@ ProgramInterpreter::ProgramInterpreter(Device& device, const PlanToLoad& loaded,
     sends.port = ports.sends[i];
     sends.lane = &facts_.lanes.sends[i];
     sends.sources = facts_.send_sources[i];
-    MCCS_CHECK(!sends.sources.staging || sends.port.staging != nullptr);
+    MCCS_CHECK(!sends.sources.staging || sends.port.staging.bytes > 0);
   }
   for (size_t i = 0; i < ports.receives.size(); ++i) {
     Receives& receives = receives_.emplace_back();
@@ -335,7 +335,7 @@ bool ProgramInterpreter::SubmitCombine(StepRef ref, const Combine& combine, MemS
       const RankMemory& rank = binding_->ranks[place.index];
       sources[i].scaled = rank.scaled;
       sources[i].scale_bits = rank.scale_bits;
-      sources[i].scale_address = rank.scale_address;
+      sources[i].scale_address = rank.scale_memory.address();
     }
   }
   size_t count = 0;
@@ -367,7 +367,7 @@ bool ProgramInterpreter::SubmitCopies(StepRef ref) {
   std::byte** destinations =
       &destinations_[ref.row * facts_.destinations + FactsFor(ref).destination_base];
   const ReceivePort& port = receives_[facts_.lanes.positions[ref.step].lane].port;
-  const std::byte* from = port.slots + (cell.slice % shape_.slots) * shape_.slot_bytes +
+  const std::byte* from = port.slots.address() + (cell.slice % shape_.slots) * shape_.slot_bytes +
                           memory_.PieceOffset(round, step, cell.submitted);
   for (; cell.submitted < step.pieces.size(); ++cell.submitted) {
     const uint16_t piece = cell.submitted;
@@ -375,7 +375,7 @@ bool ProgramInterpreter::SubmitCopies(StepRef ref) {
     const uint64_t elements = memory_.Elements(round, place);
     if (elements == 0) continue;
     sources[piece] = {.address = from};
-    destinations[piece] = memory_.InBuffer(round, place);
+    destinations[piece] = memory_.InBuffer(round, place).address();
     const MemOp copy{.sources = {&sources[piece], 1},
                      .destinations = {&destinations[piece], 1},
                      .elements = elements,
@@ -409,14 +409,13 @@ bool ProgramInterpreter::MayStream(std::span<const MemSource> sources,
 std::byte* ProgramInterpreter::Address(StepRef ref, const Place& place) {
   const uint64_t round = RoundOf(ref.row);
   if (place.space == Space::kInput || place.space == Space::kOutput) {
-    return memory_.InBuffer(round, place);
+    return memory_.InBuffer(round, place).address();
   }
   const ProgramLanes::Position& position = facts_.lanes.positions[place.index];
-  const std::byte* const slots = place.space == Space::kReceived
-                                     ? receives_[position.lane].port.slots
-                                     : sends_[position.lane].port.staging;
+  const RegionSpan& slots = place.space == Space::kReceived ? receives_[position.lane].port.slots
+                                                            : sends_[position.lane].port.staging;
   const uint64_t slot = At(ref.row, place.index).slice % shape_.slots;
-  return const_cast<std::byte*>(slots) + slot * shape_.slot_bytes +
+  return slots.address() + slot * shape_.slot_bytes +
          memory_.PieceOffset(round, program_.steps[place.index], place.piece);
 }
 

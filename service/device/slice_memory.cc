@@ -4,16 +4,16 @@
 
 namespace mccs {
 
-std::byte* SliceMemory::InBuffer(uint64_t round, const Place& place) const {
+RegionSpan SliceMemory::InBuffer(uint64_t round, const Place& place) const {
   MCCS_CHECK(place.space == Space::kInput || place.space == Space::kOutput);
   const bool input = place.space == Space::kInput;
   const Geometry& geometry = *binding_->geometry;
   const bool blocked = input ? plan_->input_blocked : plan_->output_blocked;
   const uint64_t block = blocked ? geometry.BlockOffset(place.block) : 0;
-  const uint64_t offset =
-      (block + geometry.Slice(channel_, round, place.block).begin) * element_bytes_;
+  const Extent slice = geometry.Slice(channel_, round, place.block);
   const RankMemory& rank = binding_->ranks[place.index];
-  return (input ? const_cast<std::byte*>(rank.input) : rank.output) + offset;
+  return (input ? rank.input : rank.output)
+      .Part((block + slice.begin) * element_bytes_, slice.count * element_bytes_);
 }
 
 uint64_t SliceMemory::PieceOffset(uint64_t round, const Step& step, size_t piece) const {

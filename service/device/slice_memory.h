@@ -27,8 +27,8 @@ class SliceMemory {
     return Elements(round, place) * element_bytes_;
   }
 
-  // The address of a kInput or kOutput; inputs must not be written.
-  std::byte* InBuffer(uint64_t round, const Place& place) const;
+  // The memory of a kInput or kOutput; inputs must not be written.
+  RegionSpan InBuffer(uint64_t round, const Place& place) const;
 
   // The offset of a piece in its slot, in bytes. `piece` = pieces.size(): the slice's length.
   uint64_t PieceOffset(uint64_t round, const Step& step, size_t piece) const;

@@ -36,9 +36,9 @@ absl::StatusOr<ProgramFeeds> ChannelLanes::FeedsOf(const Program& program,
   ProgramFeeds feeds;
   for (const ProgramLanes::Lane& lane : lanes.sends) {
     SendFeed& feed = SendTo(lane.peer);
-    if (feed.staging() == nullptr && Composes(program, lane)) {
-      MCCS_ASSIGN_OR_RETURN(const MemRef staging, directory_.StagingTo(channel_, lane.peer));
-      feed.SetStaging(staging.data);
+    if (feed.staging().bytes == 0 && Composes(program, lane)) {
+      MCCS_ASSIGN_OR_RETURN(const RegionSpan staging, directory_.StagingTo(channel_, lane.peer));
+      feed.SetStaging(staging);
     }
     feeds.sends.push_back(&feed);
   }

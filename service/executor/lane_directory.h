@@ -20,7 +20,7 @@ class LaneDirectory {
   virtual absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
   // Memory of slots × slot_bytes to compose slices for that lane before they are sent; allocated by
   // the first call. Errors as above.
-  virtual absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) = 0;
+  virtual absl::StatusOr<RegionSpan> StagingTo(ChannelId channel, HostIndex peer) = 0;
 };
 
 }  // namespace mccs

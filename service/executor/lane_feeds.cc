@@ -44,12 +44,12 @@ void SendFeed::GatherPieces(const StepInstance& instance) {
   if (step.pieces.front().space == Space::kStaged) {
     const size_t bytes = run_->memory.SliceBytes(instance.round, step);
     if (bytes == 0) return;
-    pieces_.push_back({staging_ + (next_ % shape_.slots) * shape_.slot_bytes, bytes});
+    pieces_.push_back(staging_.Part((next_ % shape_.slots) * shape_.slot_bytes, bytes));
     return;
   }
   for (const Place& place : step.pieces) {
-    const size_t bytes = run_->memory.Bytes(instance.round, place);
-    if (bytes > 0) pieces_.push_back({run_->memory.InBuffer(instance.round, place), bytes});
+    const RegionSpan piece = run_->memory.InBuffer(instance.round, place);
+    if (piece.bytes > 0) pieces_.push_back(piece);
   }
 }
 
@@ -116,8 +116,7 @@ bool ReceiveFeed::Expect(const StepInstance& instance) {
   if (expected_ >= released_ + shape_.slots) return false;
   pieces_.clear();
   for (const Place& place : step.pieces) {
-    pieces_.push_back(
-        {run_->memory.InBuffer(instance.round, place), run_->memory.Bytes(instance.round, place)});
+    pieces_.push_back(run_->memory.InBuffer(instance.round, place));
   }
   // If some bytes have arrived already, the slice lands in its slot, and the program copies it.
   (void)lane_.Expect(expected_, pieces_, *run_->tag);

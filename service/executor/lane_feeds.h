@@ -39,8 +39,8 @@ class SendFeed {
   SendFeed& operator=(const SendFeed&) = delete;
 
   // Memory in which programs compose slices for the lane: slots × slot_bytes.
-  void SetStaging(std::byte* staging) { staging_ = staging; }
-  std::byte* staging() const { return staging_; }
+  void SetStaging(const RegionSpan& staging) { staging_ = staging; }
+  const RegionSpan& staging() const { return staging_; }
   SendPort port() { return {.counters = &counters_, .staging = staging_}; }
 
   // `steps` of the program use this lane. REQUIRES: drained(). LIFETIME: `steps` and `run` outlive
@@ -58,12 +58,12 @@ class SendFeed {
 
   SendLane& lane_;
   const LaneShape shape_;
-  std::byte* staging_ = nullptr;
+  RegionSpan staging_;
   SendCounters counters_;
   const LaneRun* run_ = nullptr;
   IssueOrder order_;  // of the slices not yet given to the lane
   SliceNumber next_ = 0;
-  std::vector<ConstMemRef> pieces_;  // scratch
+  std::vector<RegionSpan> pieces_;  // scratch
 };
 
 class ReceiveFeed {
@@ -101,7 +101,7 @@ class ReceiveFeed {
   SliceNumber expected_ = 0;
   SliceNumber released_ = 0;
   std::optional<SliceTag> mismatched_tag_;
-  std::vector<MemRef> pieces_;  // scratch
+  std::vector<RegionSpan> pieces_;  // scratch
 };
 
 }  // namespace mccs

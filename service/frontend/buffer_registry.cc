@@ -53,7 +53,7 @@ std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
 absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
   --pending_whole_;
   MCCS_RETURN_IF_ERROR(pending.mapping->status);
-  std::unique_ptr<DeviceMemory> memory = std::move(pending.mapping->memory);
+  std::unique_ptr<Region> memory = std::move(pending.mapping->memory);
   const uint64_t bytes = memory->bytes();
   absl::Status within = pending.share->AddBytes(bytes);
   if (within.ok()) within = pending.share->AddMemory(bytes);
@@ -66,8 +66,8 @@ absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
   entry.gone = pending.share;
   // Unmaps before it releases the share; a pending release may still read the pointer.
   entry.whole = BufferHold(memory.release(), [share = std::move(pending.share), owner = owner_,
-                                              &mapper = mapper_](DeviceMemory* mapped) mutable {
-    mapper.Unmap(owner, std::unique_ptr<DeviceMemory>(mapped), std::move(share));
+                                              &mapper = mapper_](Region* mapped) mutable {
+    mapper.Unmap(owner, std::unique_ptr<Region>(mapped), std::move(share));
   });
   return id;
 }

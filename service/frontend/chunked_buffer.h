@@ -33,7 +33,7 @@
 namespace mccs {
 
 // A holder keeps the memory that it resolved mapped.
-using BufferHold = std::shared_ptr<DeviceMemory>;
+using BufferHold = std::shared_ptr<Region>;
 // Expires when everything that was removed is unmapped.
 using MappingEnd = std::weak_ptr<void>;
 

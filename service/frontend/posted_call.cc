@@ -67,20 +67,18 @@ absl::StatusOr<ResolvedCollective> ResolveCollective(const wire::WorkRecord& rec
                   .criticality = record.criticality};
   if (sides.input > 0) {
     MCCS_ASSIGN_OR_RETURN(call.input_hold, buffers.Resolve(record.send, sides.input * size, size));
-    call.input = call.input_hold->address() + record.send.offset;
-    call.input_bytes = sides.input * size;
+    call.input = {call.input_hold.get(), record.send.offset, sides.input * size};
   }
   if (sides.output > 0) {
     MCCS_ASSIGN_OR_RETURN(call.output_hold,
                           buffers.Resolve(record.recv, sides.output * size, size));
-    call.output = call.output_hold->address() + record.recv.offset;
-    call.output_bytes = sides.output * size;
+    call.output = {call.output_hold.get(), record.recv.offset, sides.output * size};
   }
   if (Reduces(record.op) && record.redop == ReduceOp::kPreMulSum) {
     call.scalar = record.scalar;
     if (record.scalar_buffer.id != 0) {
       MCCS_ASSIGN_OR_RETURN(call.scalar_hold, buffers.Resolve(record.scalar_buffer, size, 1));
-      call.scalar_address = call.scalar_hold->address() + record.scalar_buffer.offset;
+      call.scalar_memory = {call.scalar_hold.get(), record.scalar_buffer.offset, size};
     }
   }
   return call;
@@ -105,8 +103,7 @@ absl::StatusOr<ResolvedMessage> ResolveMessage(const wire::WorkRecord& record,
     const wire::BufferRef& where = record.op == OpKind::kRecv ? record.recv : record.send;
     MCCS_ASSIGN_OR_RETURN(message.hold,
                           buffers.Resolve(where, message.bytes(), SizeOf(record.type)));
-    message.address = message.hold->address() + where.offset;
-    message.address_bytes = message.bytes();
+    message.memory = {message.hold.get(), where.offset, message.bytes()};
   }
   return message;
 }

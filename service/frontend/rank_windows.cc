@@ -76,8 +76,7 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
         rejected(" has no memory: it was freed before ",
                  "the window was deregistered: ", std::string(hold.status().message())));
   }
-  return WindowMemory{
-      .address = (*hold)->address() + place.offset, .bytes = part.bytes, .hold = *hold};
+  return WindowMemory{.memory = {hold->get(), place.offset, part.bytes}, .hold = *hold};
 }
 
 }  // namespace mccs

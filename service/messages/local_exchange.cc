@@ -10,7 +10,7 @@ namespace mccs {
 
 DeviceCopy::DeviceCopy(const Job& job, MemOpOwner* owner) : job_(job) {
   // In-place: nothing to copy.
-  if (job_.from == job_.to) submitted_ = job_.bytes;
+  if (job_.from.address() == job_.to.address()) submitted_ = job_.bytes;
   for (Part& part : parts_) part.mem_ops.owner = owner;
 }
 
@@ -19,8 +19,8 @@ bool DeviceCopy::Advance(Device& device, bool* moved) {
   for (Part& part : parts_) {
     if (part.mem_ops.outstanding == 0 && submitted_ < job_.bytes) {
       const uint64_t bytes = std::min(kPartBytes, job_.bytes - submitted_);
-      part.source = {.address = job_.from + submitted_};
-      part.destination = job_.to + submitted_;
+      part.source = {.address = job_.from.address() + submitted_};
+      part.destination = job_.to.address() + submitted_;
       const MemOp op{.sources = {&part.source, 1},
                      .destinations = {&part.destination, 1},
                      .elements = bytes,
@@ -52,7 +52,7 @@ absl::Status LocalExchange::Add(const OpenMessage& message) {
 }
 
 void LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
-  const DeviceCopy::Job job{.from = send.address(), .to = receive.address(), .bytes = send.bytes()};
+  const DeviceCopy::Job job{.from = send.memory(), .to = receive.memory(), .bytes = send.bytes()};
   copies_.push_back(
       std::make_unique<Copy>(Copy{.send = send, .receive = receive, .copy = {job, &mem_ops_}}));
 }
@@ -141,12 +141,12 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
     MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
                                                                    .offset = put.window_offset,
                                                                    .bytes = call.bytes()}));
-    if (call.bytes() > window.bytes) {
+    if (call.bytes() > window.memory.bytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.bytes,
+          absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
                        " bytes from offset ", put.window_offset, " on"));
     }
-    const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
+    const DeviceCopy::Job job{.from = call.memory(), .to = window.memory, .bytes = call.bytes()};
     pair.copy = std::make_unique<Copy>(
         Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &mem_ops_)});
   }

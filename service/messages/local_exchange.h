@@ -29,8 +29,8 @@ namespace mccs {
 class DeviceCopy {
  public:
   struct Job {
-    const std::byte* from = nullptr;
-    std::byte* to = nullptr;
+    RegionSpan from;
+    RegionSpan to;
     uint64_t bytes = 0;
   };
   // `owner`: of all copies together. It checks its status.

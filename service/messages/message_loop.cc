@@ -72,10 +72,10 @@ absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call)
                                                    ": invalid peer: the communicator has ",
                                                    options_.host_of.size(), " ranks"));
   }
-  if (call.bytes() > call.address_bytes) {
+  if (call.bytes() > call.memory.bytes) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(message), ": ", call.bytes(),
                                                    " bytes exceed its buffer of ",
-                                                   call.address_bytes, " bytes"));
+                                                   call.memory.bytes, " bytes"));
   }
   if (call.kind == OpKind::kWaitSignal) {
     signals_.Wait(message);

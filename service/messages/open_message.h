@@ -78,7 +78,7 @@ struct OpenMessage {
   uint64_t number = 0;  // within its pair, among the calls of its kind
 
   uint64_t bytes() const { return call->bytes(); }
-  std::byte* address() const { return call->address; }
+  const RegionSpan& memory() const { return call->memory; }
   // The calling rank, and the other one.
   bool by_source() const {
     return call->kind != OpKind::kRecv && call->kind != OpKind::kWaitSignal;

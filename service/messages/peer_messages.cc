@@ -136,7 +136,7 @@ absl::Status PeerMessages::OnPayload(const MessageTag& tag, Landing landing, uin
 }
 
 bool PeerMessages::FindDestination(const SliceTag& slice, uint32_t bytes,
-                                   std::vector<MemRef>& pieces) {
+                                   std::vector<RegionSpan>& pieces) {
   const MessageTag tag = MessageFromTag(slice);
   // Slices arrive in order, so this is the first one that has not arrived.
   SliceNumber number = next_slice_;
@@ -152,7 +152,7 @@ bool PeerMessages::FindDestination(const SliceTag& slice, uint32_t bytes,
   receive->placed_slice = number;
   receive->placed_from = tag.amount;
   receive->placed = tag.amount + bytes;
-  pieces.push_back({receive->message.address() + tag.amount, bytes});
+  pieces.push_back(receive->message.memory().Part(tag.amount, bytes));
   return true;
 }
 
@@ -197,7 +197,7 @@ absl::StatusOr<bool> PeerMessages::PostNext() {
   SliceNumber slice;
   const bool last = transfer.offset + bytes == message.bytes();
   const MessageTag tag = TagOf(transfer, last);
-  if (!Post({message.address() + transfer.offset, bytes}, tag, &slice)) return false;
+  if (!Post(message.memory().Part(transfer.offset, bytes), tag, &slice)) return false;
   outbox_.transfers.pop_front();
   transfer.offset += bytes;
   if (!last) {
@@ -209,7 +209,7 @@ absl::StatusOr<bool> PeerMessages::PostNext() {
   return true;
 }
 
-bool PeerMessages::Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number) {
+bool PeerMessages::Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number) {
   if (send_ == nullptr) send_ = options_.open();
   // If the lane has failed for good, the owner of the lanes ends the communicator.
   const auto posted = send_->Post({&piece, piece.bytes > 0 ? 1u : 0u}, ToTag(tag));

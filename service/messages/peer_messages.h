@@ -96,7 +96,8 @@ class PeerMessages final : private SliceSink {
   // The oldest incomplete one in front. Numbers are consecutive.
   using IncomingPair = std::deque<Receive>;
 
-  bool FindDestination(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override;
+  bool FindDestination(const SliceTag& tag, uint32_t bytes,
+                       std::vector<RegionSpan>& pieces) override;
   // The incomplete receive of a payload; null if there is none or the payload does not fit.
   Receive* Find(const MessageTag& tag, uint32_t bytes);
   absl::Status Match(OutgoingPair& pair);
@@ -109,7 +110,7 @@ class PeerMessages final : private SliceSink {
   // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
   // none.
   absl::StatusOr<bool> PostNext();
-  bool Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number);
+  bool Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number);
 
   const Options options_;
   SendLane* send_ = nullptr;

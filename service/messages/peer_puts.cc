@@ -123,15 +123,15 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   return options_.signals->Count(tag.pair, tag.signal);
 }
 
-bool PeerPuts::FindDestination(const Slice& slice, std::vector<MemRef>& pieces) {
+bool PeerPuts::FindDestination(const Slice& slice, std::vector<RegionSpan>& pieces) {
   if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair)) {
     return false;
   }
   const WindowPort* const port = options_.port_of(slice.tag.pair.destination);
   if (port == nullptr) return false;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-  if (!memory.ok() || memory->bytes < slice.bytes) return false;
-  pieces.push_back({memory->address, slice.bytes});
+  if (!memory.ok() || memory->memory.bytes < slice.bytes) return false;
+  pieces.push_back(memory->memory.Part(0, slice.bytes));
   // A slice repeated after a reconnect gets its previous place.
   if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();
   arriving_.back() = {.number = slice.number, .tag = slice.tag, .window = std::move(memory->hold)};

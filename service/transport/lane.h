@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/device/region.h"
 #include "service/transport/lane_shape.h"
 #include "service/transport/network.h"
 
@@ -64,16 +65,6 @@ using SliceNumber = uint64_t;
 // Bytes of the slice's header that only the executor interprets: they identify the operation of the
 // slice.
 using SliceTag = std::array<std::byte, 32>;
-
-struct ConstMemRef {
-  const std::byte* data = nullptr;
-  size_t bytes = 0;
-};
-
-struct MemRef {
-  std::byte* data = nullptr;
-  size_t bytes = 0;
-};
 
 inline constexpr size_t kMaxSlicePieces = 128;
 
@@ -126,7 +117,7 @@ class SendLane : public LaneEnd {
   // lane is destroyed. The span itself is copied.
   // kInvalidArgument: the slice is too long or has too many pieces. A failed lane returns its
   // status; a stalled lane accepts slices as long as it has credit.
-  virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
+  virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
                                                           const SliceTag& tag) = 0;
 
   // Whether Post would accept a valid slice. Cheap; call it before gathering pieces.
@@ -165,7 +156,7 @@ class SliceSink {
   // that is resent on another connection. LIFETIME: the memory until the slice has landed or the
   // lane is destroyed.
   virtual bool FindDestination(const SliceTag& tag, uint32_t bytes,
-                               std::vector<MemRef>& pieces) = 0;
+                               std::vector<RegionSpan>& pieces) = 0;
 };
 
 class RecvLane : public LaneEnd {
@@ -182,7 +173,7 @@ class RecvLane : public LaneEnd {
   // length is the sum of the pieces. Otherwise the slice lands in its slot, where the owner detects
   // the difference. LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is destroyed. The
   // span is copied.
-  virtual bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) = 0;
+  virtual bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) = 0;
 
   // Whether and where slice `n` has landed. Slices land in the order of their numbers.
   // REQUIRES: n not released yet.
@@ -193,14 +184,14 @@ class RecvLane : public LaneEnd {
   virtual uint32_t Bytes(SliceNumber n) const = 0;
   // The memory of all slots: slice n uses the slot n mod slots. Another slice may use it after n is
   // released.
-  virtual std::byte* slots() const = 0;
+  virtual RegionSpan slots() const = 0;
 
   // Tag of the oldest slice that has landed and was not released. An owner that expects no slice
   // detects by it that one has arrived.
   virtual std::optional<SliceTag> OldestTag() const = 0;
 
   // Slots that contain no slice and receive none: their contents are not needed.
-  virtual std::vector<MemRef> UnusedSlots() const = 0;
+  virtual std::vector<RegionSpan> UnusedSlots() const = 0;
 
   // The owner does not need slice `n` any more. Any order within the window of slots; the sender's
   // credit follows the smallest number not released (the next Poll sends it).
@@ -214,7 +205,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) = 0;
   // `slots` is shape.slots × shape.slot_bytes of memory that outlives the lane (Device::Allocate).
-  virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, MemRef slots) = 0;
+  virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape,
+                                                 const RegionSpan& slots) = 0;
 };
 
 }  // namespace mccs

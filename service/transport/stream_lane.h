@@ -139,7 +139,7 @@ class StreamSendLane final : public SendLane {
   // REQUIRES: shape.slots ≥ 2.
   explicit StreamSendLane(const LaneShape& shape);
 
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
+  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
                                                   const SliceTag& tag) override;
   bool has_room() const override { return next_ != credit_ && !link_.failed(); }
   SliceNumber acknowledged() const override { return acknowledged_; }
@@ -167,7 +167,7 @@ class StreamSendLane final : public SendLane {
   };
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
-  void CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> pieces);
+  void CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces);
   bool ReadAcks();
   bool Accept(const wire::AckFrame& frame);
   bool WriteSlices();
@@ -207,16 +207,16 @@ class StreamSendLane final : public SendLane {
 class StreamRecvLane final : public RecvLane {
  public:
   // REQUIRES: shape.slots ≥ 2; slots.bytes ≥ shape.slots × shape.slot_bytes.
-  StreamRecvLane(const LaneShape& shape, MemRef slots);
+  StreamRecvLane(const LaneShape& shape, const RegionSpan& slots);
 
   void SetSink(SliceSink* sink) override { sink_ = sink; }
-  bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) override;
+  bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) override;
   Landing Landed(SliceNumber n) const override;
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
-  std::byte* slots() const override { return slots_.data; }
+  RegionSpan slots() const override { return slots_; }
   std::optional<SliceTag> OldestTag() const override;
-  std::vector<MemRef> UnusedSlots() const override;
+  std::vector<RegionSpan> UnusedSlots() const override;
   void Release(SliceNumber n) override;
   void Mark(uint8_t dscp) override { link_.Mark(dscp); }
   bool Poll() override;
@@ -240,7 +240,7 @@ class StreamRecvLane final : public RecvLane {
   const Entry& At(SliceNumber n) const { return entries_[n % shape_.slots]; }
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
   std::byte* Slot(SliceNumber n) const {
-    return slots_.data + (n % shape_.slots) * size_t{shape_.slot_bytes};
+    return slots_.address() + (n % shape_.slots) * size_t{shape_.slot_bytes};
   }
   bool InWindow(SliceNumber n) const { return n >= released_ && n < released_ + shape_.slots; }
 
@@ -258,10 +258,10 @@ class StreamRecvLane final : public RecvLane {
   void StartFrame(uint32_t magic);
 
   const LaneShape shape_;
-  const MemRef slots_;
+  const RegionSpan slots_;
   LaneLink link_;
   SliceSink* sink_ = nullptr;
-  std::vector<MemRef> sink_pieces_;  // scratch
+  std::vector<RegionSpan> sink_pieces_;  // scratch
   std::vector<Entry> entries_;
 
   // released_ ≤ delivered_ ≤ released_ + slots.
@@ -294,7 +294,7 @@ class StreamTransport final : public Transport {
   std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) override {
     return std::make_unique<StreamSendLane>(shape);
   }
-  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, MemRef slots) override {
+  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, const RegionSpan& slots) override {
     return std::make_unique<StreamRecvLane>(shape, slots);
   }
 };

@@ -14,7 +14,7 @@ constexpr size_t kInboxBytes = 2 * kHeaderBytes + kShortSliceBytes;
 
 }  // namespace
 
-StreamRecvLane::StreamRecvLane(const LaneShape& shape, MemRef slots)
+StreamRecvLane::StreamRecvLane(const LaneShape& shape, const RegionSpan& slots)
     : shape_(shape),
       slots_(slots),
       entries_(shape.slots),
@@ -24,16 +24,17 @@ StreamRecvLane::StreamRecvLane(const LaneShape& shape, MemRef slots)
   MCCS_CHECK(slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
 }
 
-bool StreamRecvLane::Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) {
+bool StreamRecvLane::Expect(SliceNumber n, std::span<const RegionSpan> pieces,
+                            const SliceTag& tag) {
   if (!InWindow(n) || n < delivered_ || pieces.size() > kMaxSlicePieces) return false;
   const bool arriving = n == delivered_ && header_here_;
   Entry& entry = At(n);
   if (arriving && payload_left_ < entry.header.bytes) return false;
   entry.expected.clear();
   entry.expected_bytes = 0;
-  for (const MemRef& piece : pieces) {
+  for (const RegionSpan& piece : pieces) {
     if (piece.bytes == 0) continue;
-    entry.expected.push_back({.iov_base = piece.data, .iov_len = piece.bytes});
+    entry.expected.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
     entry.expected_bytes += piece.bytes;
   }
   entry.expected_tag = tag;
@@ -63,11 +64,11 @@ std::optional<SliceTag> StreamRecvLane::OldestTag() const {
   return At(released_).header.tag;
 }
 
-std::vector<MemRef> StreamRecvLane::UnusedSlots() const {
-  std::vector<MemRef> unused;
+std::vector<RegionSpan> StreamRecvLane::UnusedSlots() const {
+  std::vector<RegionSpan> unused;
   const SliceNumber first = delivered_ + (header_here_ ? 1 : 0);
   for (SliceNumber n = first; n < released_ + shape_.slots; ++n) {
-    unused.push_back({Slot(n), shape_.slot_bytes});
+    unused.push_back(slots_.Part((n % shape_.slots) * shape_.slot_bytes, shape_.slot_bytes));
   }
   return unused;
 }
@@ -224,8 +225,8 @@ bool StreamRecvLane::PlaceBySink(Entry& entry) {
   entry.landing = Landing::kDirect;
   targets_.clear();
   size_t bytes = 0;
-  for (const MemRef& piece : sink_pieces_) {
-    if (piece.bytes > 0) targets_.push_back({.iov_base = piece.data, .iov_len = piece.bytes});
+  for (const RegionSpan& piece : sink_pieces_) {
+    if (piece.bytes > 0) targets_.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
     bytes += piece.bytes;
   }
   MCCS_CHECK(bytes == entry.header.bytes);

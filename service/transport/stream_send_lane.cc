@@ -28,11 +28,11 @@ StreamSendLane::StreamSendLane(const LaneShape& shape)
   gather_.reserve(kMaxGather);
 }
 
-absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const ConstMemRef> pieces,
+absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const RegionSpan> pieces,
                                                                 const SliceTag& tag) {
   if (link_.failed()) return link_.status();
   uint64_t bytes = 0;
-  for (const ConstMemRef& piece : pieces) bytes += piece.bytes;
+  for (const RegionSpan& piece : pieces) bytes += piece.bytes;
   if (bytes > shape_.slot_bytes || pieces.size() > kMaxSlicePieces) {
     return absl::InvalidArgumentError(absl::StrCat("slice of ", bytes, " bytes in ", pieces.size(),
                                                    " pieces: expected at most ", shape_.slot_bytes,
@@ -52,10 +52,9 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
   if (entry.copied) {
     CopyShortSlice(next_, pieces);
   } else {
-    for (const ConstMemRef& piece : pieces) {
+    for (const RegionSpan& piece : pieces) {
       if (piece.bytes == 0) continue;
-      entry.pieces.push_back(
-          {.iov_base = const_cast<std::byte*>(piece.data), .iov_len = piece.bytes});
+      entry.pieces.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
     }
   }
   const SliceNumber number = next_++;
@@ -63,15 +62,15 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
   return number;
 }
 
-void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> pieces) {
+void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces) {
   Entry& entry = At(n);
   if (entry.header.bytes == 0) return;
   const size_t stride = std::min(shape_.slot_bytes, kShortSliceBytes);
   std::byte* const start = short_slices_.data() + (n % shape_.slots) * stride;
   std::byte* to = start;
-  for (const ConstMemRef& piece : pieces) {
+  for (const RegionSpan& piece : pieces) {
     if (piece.bytes == 0) continue;
-    std::memcpy(to, piece.data, piece.bytes);
+    std::memcpy(to, piece.address(), piece.bytes);
     to += piece.bytes;
   }
   entry.pieces.push_back({.iov_base = start, .iov_len = entry.header.bytes});

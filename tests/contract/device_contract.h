@@ -60,8 +60,8 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
 
   Device& device() { return world_->device(); }
 
-  std::unique_ptr<DeviceMemory> Allocate(size_t bytes) {
-    absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = device().Allocate(bytes);
+  std::unique_ptr<Region> Allocate(size_t bytes) {
+    absl::StatusOr<std::unique_ptr<Region>> memory = device().Allocate(bytes);
     EXPECT_TRUE(memory.ok()) << memory.status();
     return *std::move(memory);
   }
@@ -73,7 +73,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     }
     ASSERT_TRUE(done());
   }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(BufferExport offer) {
+  absl::StatusOr<std::unique_ptr<Region>> Import(BufferExport offer) {
     const auto pending = device().mapper().Import({"blue", 7}, std::move(offer));
     PollMapperUntil([&] { return pending->ready(); });
     if (!pending->status.ok()) return pending->status;
@@ -81,7 +81,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
   }
 
   // Floats in device memory, counting upward from `first`.
-  std::unique_ptr<DeviceMemory> Numbers(size_t count, float first) {
+  std::unique_ptr<Region> Numbers(size_t count, float first) {
     std::vector<float> numbers(count);
     for (size_t i = 0; i < count; ++i) numbers[i] = first + static_cast<float>(i % 1000);
     auto memory = Allocate(count * sizeof(float));
@@ -89,7 +89,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     return memory;
   }
 
-  std::vector<float> ReadFloats(const DeviceMemory& memory, size_t count) {
+  std::vector<float> ReadFloats(const Region& memory, size_t count) {
     std::vector<float> numbers(count);
     world_->Read(std::as_writable_bytes(std::span(numbers)), memory.address());
     return numbers;
@@ -177,7 +177,7 @@ TEST_P(DeviceContract, ReducesAllSourcesIntoAllDestinations) {
             .op = ReduceOp::kSum},
            count);
     PollUntil(count == kSmallFloats ? 1 : 2);
-    for (const DeviceMemory* result : {a.get(), out.get()}) {
+    for (const Region* result : {a.get(), out.get()}) {
       const std::vector<float> sums = ReadFloats(*result, count);
       for (size_t i = 0; i < count; ++i) {
         ASSERT_EQ(sums[i], 6 + 3 * static_cast<float>(i % 1000)) << "element " << i;
@@ -245,7 +245,7 @@ TEST_P(DeviceContract, AnEmptyOperationFinishes) {
 TEST_P(DeviceContract, EveryTokenIsReturnedExactlyOnce) {
   constexpr size_t kOps = 3000;
   const auto a = Numbers(kLargeFloats, 1);
-  std::vector<std::unique_ptr<DeviceMemory>> outs;
+  std::vector<std::unique_ptr<Region>> outs;
   for (int i = 0; i < 16; ++i) outs.push_back(Allocate(kLargeFloats * sizeof(float)));
   const std::vector<MemSource> sources(2, MemSource{.address = a->address()});
   std::vector<std::array<std::byte*, 1>> destinations(kOps);
@@ -296,7 +296,7 @@ TEST_P(DeviceContract, AFullQueueRejectsAndRecovers) {
 
 TEST_P(DeviceContract, LargeOperationsInFlightTogetherAllArrive) {
   constexpr size_t kOps = 24;
-  std::vector<std::unique_ptr<DeviceMemory>> in, out;
+  std::vector<std::unique_ptr<Region>> in, out;
   std::vector<std::array<MemSource, 2>> sources(kOps);
   std::vector<std::array<std::byte*, 1>> destinations(kOps);
   const auto ones = Numbers(kLargeFloats, 1);
@@ -349,7 +349,7 @@ TEST_P(DeviceContract, DiscardingMemoryKeepsItsNeighbors) {
 
 TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(buffer.Offer());
+  absl::StatusOr<std::unique_ptr<Region>> imported = Import(buffer.Offer());
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_GE((*imported)->bytes(), 8192u);
   const auto numbers = Numbers(2048, 4);
@@ -380,7 +380,7 @@ TEST_P(DeviceContract, RejectsAnInvalidHandle) {
 
 TEST_P(DeviceContract, ATokenIsReleasedWhenNothingIsMapped) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(buffer.Offer());
+  absl::StatusOr<std::unique_ptr<Region>> imported = Import(buffer.Offer());
   ASSERT_TRUE(imported.ok()) << imported.status();
   auto token = std::make_shared<int>();
   const std::weak_ptr<int> gone = token;

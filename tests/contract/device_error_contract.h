@@ -13,7 +13,7 @@ namespace mccs {
 class DeviceErrorContract : public DeviceContract {
  protected:
   // Copies `from` to a new allocation.
-  void Copy(const DeviceMemory& from, MemToken token) {
+  void Copy(const Region& from, MemToken token) {
     sources_[token] = {.address = from.address()};
     copies_[token] = Allocate(from.bytes());
     destinations_[token] = copies_[token]->address();
@@ -26,7 +26,7 @@ class DeviceErrorContract : public DeviceContract {
 
   std::map<MemToken, MemSource> sources_;
   std::map<MemToken, std::byte*> destinations_;
-  std::map<MemToken, std::unique_ptr<DeviceMemory>> copies_;
+  std::map<MemToken, std::unique_ptr<Region>> copies_;
 };
 
 TEST_P(DeviceErrorContract, FailedOperationIsReturnedOnceWithItsError) {

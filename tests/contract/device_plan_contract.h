@@ -56,10 +56,10 @@ class DevicePlanContract : public DeviceContract {
     ProgramPorts ports;
     for (const Step& step : steps) {
       if (step.kind == StepKind::kSend && ports.sends.empty()) {
-        ports.sends.push_back({.counters = &send_, .staging = staging_->address()});
+        ports.sends.push_back({.counters = &send_, .staging = WholeOf(*staging_)});
       }
       if (step.kind == StepKind::kReceive && ports.receives.empty()) {
-        ports.receives.push_back({.counters = &receive_, .slots = slots_->address()});
+        ports.receives.push_back({.counters = &receive_, .slots = WholeOf(*slots_)});
       }
     }
     plan->programs = {{.channel = ChannelId(0), .steps = std::move(steps)}};
@@ -75,7 +75,7 @@ class DevicePlanContract : public DeviceContract {
     for (size_t r : {0, 1}) {
       inputs_[r] = Numbers(count, r == 0 ? 1 : 100);
       outputs_[r] = Allocate(count * sizeof(float));
-      ranks_[r] = {.input = inputs_[r]->address(), .output = outputs_[r]->address()};
+      ranks_[r] = {.input = WholeOf(*inputs_[r]), .output = WholeOf(*outputs_[r])};
     }
     binding_ = {.geometry = &*geometry_,
                 .ranks = ranks_,
@@ -128,11 +128,11 @@ class DevicePlanContract : public DeviceContract {
 
   SendCounters send_;
   ReceiveCounters receive_{kShape.slots};
-  std::unique_ptr<DeviceMemory> staging_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
-  std::unique_ptr<DeviceMemory> slots_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
+  std::unique_ptr<Region> staging_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
+  std::unique_ptr<Region> slots_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
   std::shared_ptr<const Plan> plan_;
   std::optional<Geometry> geometry_;
-  std::unique_ptr<DeviceMemory> inputs_[2], outputs_[2];
+  std::unique_ptr<Region> inputs_[2], outputs_[2];
   RankMemory ranks_[2];
   OperationBinding binding_;
 };

@@ -10,6 +10,7 @@
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_gate_contract.h"
 #include "tests/contract/transport_stream_contract.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 namespace socket_transport_test {
@@ -78,7 +79,7 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
     while (lane->acknowledged() < kSlices && lane->status().ok()) {
       bool moved = false;
       while (lane->next() < kSlices) {
-        const ConstMemRef piece{.data = source.data(), .bytes = bytes_of(lane->next())};
+        const RegionSpan piece = SpanAt(source.data(), bytes_of(lane->next()));
         if (!lane->Post({&piece, 1}, {})->has_value()) break;
         moved = true;
       }
@@ -88,8 +89,7 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
   });
 
   std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
-  std::unique_ptr<RecvLane> lane =
-      StreamTransport().MakeRecvLane(kShape, {.data = slots.data(), .bytes = slots.size()});
+  std::unique_ptr<RecvLane> lane = StreamTransport().MakeRecvLane(kShape, SpanOf(slots));
   std::unique_ptr<Connection> accepted;
   while (accepted == nullptr) {
     reactor->Wait(-1);

@@ -16,6 +16,7 @@
 #include "service/transport/lane.h"
 #include "service/transport/network.h"
 #include "service/transport/stream_lane.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 
@@ -95,7 +96,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     slots_.assign(size_t{shape.slots} * shape.slot_bytes + 2 * kGuard, kFill);
     send_ = world_->transport().MakeSendLane(shape);
     recv_ = world_->transport().MakeRecvLane(
-        shape, {.data = slots_.data() + kGuard, .bytes = slots_.size() - 2 * kGuard});
+        shape, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
     Attach();
   }
 
@@ -137,7 +138,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
   }
 
   std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
-    const ConstMemRef piece{.data = payload.data(), .bytes = payload.size()};
+    const RegionSpan piece = SpanOf(payload);
     const bool room = send_->has_room();
     absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post({&piece, 1}, tag);
     EXPECT_TRUE(posted.ok()) << posted.status();
@@ -149,7 +150,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     return recv_->Bytes(n) == payload.size() && std::equal(payload.begin(), payload.end(), Slot(n));
   }
   std::byte* Slot(SliceNumber n) const {
-    return recv_->slots() + (n % shape_.slots) * shape_.slot_bytes;
+    return recv_->slots().address() + (n % shape_.slots) * shape_.slot_bytes;
   }
 
   void ExpectGuardsUntouched() const {
@@ -237,9 +238,9 @@ TEST_P(TransportContract, CreditGrowsWithTheSmallestSliceNotReleased) {
 TEST_P(TransportContract, SlotsAreUnusedBeforeASliceArrivesAndAfterItsRelease) {
   Start({.slots = 4, .slot_bytes = 64});
   const auto is_unused = [&](SliceNumber n) {
-    const std::vector<MemRef> unused = recv_->UnusedSlots();
+    const std::vector<RegionSpan> unused = recv_->UnusedSlots();
     return std::any_of(unused.begin(), unused.end(),
-                       [&](const MemRef& slot) { return slot.data == Slot(n); });
+                       [&](const RegionSpan& slot) { return slot.address() == Slot(n); });
   };
   EXPECT_EQ(recv_->UnusedSlots().size(), 4u);
   for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
@@ -299,15 +300,15 @@ TEST_P(TransportContract, ManyPiecesAreSentAndReceivedUnderAnyCut) {
       std::sort(at.begin(), at.end());
       return at;
     };
-    std::vector<ConstMemRef> from;
+    std::vector<RegionSpan> from;
     const std::vector<size_t> out = cuts();
     for (size_t i = 0; i + 1 < out.size(); ++i) {
-      from.push_back({.data = payload.data() + out[i], .bytes = out[i + 1] - out[i]});
+      from.push_back(SpanAt(payload.data() + out[i], out[i + 1] - out[i]));
     }
-    std::vector<MemRef> to;
+    std::vector<RegionSpan> to;
     const std::vector<size_t> in = cuts();
     for (size_t i = 0; i + 1 < in.size(); ++i) {
-      to.push_back({.data = landed.data() + in[i], .bytes = in[i + 1] - in[i]});
+      to.push_back(SpanAt(landed.data() + in[i], in[i + 1] - in[i]));
     }
     const SliceNumber n = send_->next();
     ASSERT_TRUE(recv_->Expect(n, to, TagOf(seed)));
@@ -324,9 +325,9 @@ TEST_P(TransportContract, ManyPiecesAreSentAndReceivedUnderAnyCut) {
 TEST_P(TransportContract, InvalidSlicesAreRejected) {
   Start({.slots = 2, .slot_bytes = 100});
   const std::vector<std::byte> payload = Payload(0, 101);
-  const ConstMemRef whole{.data = payload.data(), .bytes = 101};
+  const RegionSpan whole = SpanAt(payload.data(), 101);
   EXPECT_EQ(send_->Post({&whole, 1}, {}).status().code(), absl::StatusCode::kInvalidArgument);
-  const std::vector<ConstMemRef> crumbs(kMaxSlicePieces + 1, {.data = payload.data(), .bytes = 0});
+  const std::vector<RegionSpan> crumbs(kMaxSlicePieces + 1, SpanAt(payload.data(), 0));
   EXPECT_EQ(send_->Post(crumbs, {}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(send_->status().ok());
   EXPECT_EQ(send_->next(), 0u);
@@ -335,8 +336,8 @@ TEST_P(TransportContract, InvalidSlicesAreRejected) {
 TEST_P(TransportContract, AnExpectedSliceWithAnotherTagOrLengthGoesToItsSlot) {
   Start({.slots = 4, .slot_bytes = 50'000});
   std::vector<std::byte> there(50'000, kFill);
-  const MemRef all{.data = there.data(), .bytes = there.size()};
-  const MemRef less{.data = there.data(), .bytes = 100};
+  const RegionSpan all = SpanOf(there);
+  const RegionSpan less = SpanAt(there.data(), 100);
   EXPECT_TRUE(recv_->Expect(0, {&all, 1}, TagOf(1)));
   EXPECT_TRUE(recv_->Expect(1, {&less, 1}, TagOf(2)));
   const std::vector<std::byte> a = Payload(0, 50'000), b = Payload(1, 50'000);
@@ -354,7 +355,7 @@ TEST_P(TransportContract, AnExpectedSliceWithAnotherTagOrLengthGoesToItsSlot) {
 TEST_P(TransportContract, ExpectIsRejectedAfterArrivalAndBeyondTheSlots) {
   Start({.slots = 2, .slot_bytes = 1000});
   std::vector<std::byte> there(1000);
-  const MemRef all{.data = there.data(), .bytes = there.size()};
+  const RegionSpan all = SpanOf(there);
   EXPECT_FALSE(recv_->Expect(2, {&all, 1}, TagOf(1)));
   Post(Payload(0, 1000), TagOf(1));
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
@@ -370,7 +371,7 @@ TEST_P(TransportContract, ExpectAtAnyTimeIsAcceptedOrRejected) {
     SCOPED_TRACE(testing::Message() << rounds << " rounds before Expect");
     Start({.slots = 2, .slot_bytes = 300'000}, /*seed=*/rounds + 1);
     std::vector<std::byte> there(300'000, kFill);
-    const MemRef all{.data = there.data(), .bytes = there.size()};
+    const RegionSpan all = SpanOf(there);
     Post(payload, TagOf(1));
     for (int i = 0; i < rounds; ++i) {
       send_->Poll();
@@ -426,7 +427,7 @@ TEST_P(TransportContract, AReceiverThatDoesNotReleaseOnlyBlocksTheSender) {
 TEST_P(TransportContract, ALaneWithoutAConnectionAcceptsSlicesWithinItsCredit) {
   Start({.slots = 2, .slot_bytes = 100});
   send_ = world_->transport().MakeSendLane(shape_);
-  recv_ = world_->transport().MakeRecvLane(shape_, {.data = slots_.data(), .bytes = slots_.size()});
+  recv_ = world_->transport().MakeRecvLane(shape_, SpanOf(slots_));
   EXPECT_EQ(send_->status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(recv_->status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(send_->local(), Endpoint{});

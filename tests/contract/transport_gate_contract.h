@@ -128,14 +128,15 @@ class BuffersByTag final : public SliceSink {
  public:
   explicit BuffersByTag(size_t tags) : buffers(tags) {}
 
-  bool FindDestination(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) override {
+  bool FindDestination(const SliceTag& tag, uint32_t bytes,
+                       std::vector<RegionSpan>& pieces) override {
     uint64_t value;
     std::memcpy(&value, tag.data(), sizeof(value));
     if (value >= buffers.size()) return false;
     std::vector<std::byte>& buffer = buffers[value];
     buffer.resize(bytes);
-    pieces.push_back({buffer.data(), bytes / 3});
-    pieces.push_back({buffer.data() + bytes / 3, bytes - bytes / 3});
+    pieces.push_back(SpanAt(buffer.data(), bytes / 3));
+    pieces.push_back(SpanAt(buffer.data() + bytes / 3, bytes - bytes / 3));
     return true;
   }
 
@@ -152,7 +153,7 @@ TEST_P(TransportContract, ASinkPlacesUnexpectedSlices) {
   Post(second, TagOf(0));
   Post(first, TagOf(7));   // Rejected by the sink.
   Post(second, TagOf(0));  // Expected with another tag: the sink is not called.
-  const MemRef all{.data = expected.data(), .bytes = second.size()};
+  const RegionSpan all = SpanAt(expected.data(), second.size());
   ASSERT_TRUE(recv_->Expect(3, {&all, 1}, TagOf(9)));
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(3) != Landing::kNotYet; }));
   EXPECT_EQ(recv_->Landed(0), Landing::kDirect);

@@ -36,7 +36,7 @@ TEST_P(TransportContract, ALaneResumesOverANewConnection) {
       }
       if (send_->next() < kSlices) Post(payloads[send_->next()], TagOf(send_->next()));
       if (random() % 3 == 0 && expected < kSlices) {
-        const MemRef all{.data = there[expected].data(), .bytes = there[expected].size()};
+        const RegionSpan all = SpanOf(there[expected]);
         if (recv_->Expect(expected, {&all, 1}, TagOf(expected)) || expected < landed) ++expected;
       }
       while (landed < kSlices && recv_->Landed(landed) != Landing::kNotYet) {

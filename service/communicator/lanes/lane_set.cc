@@ -125,9 +125,9 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return known->second;
   }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> slots, AllocateSlots());
-  auto lane =
-      options_.transport->MakeRecvLane(options_.strategy.lanes, {slots->address(), LaneBytes()});
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> slots, AllocateSlots());
+  auto lane = options_.transport->MakeRecvLane(options_.strategy.lanes,
+                                               RegionSpan{slots.get(), 0, LaneBytes()});
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
@@ -148,9 +148,9 @@ void LaneSet::SetMessageListener(MessageListener listener) {
   }
 }
 
-absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
+absl::StatusOr<RegionSpan> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer));
-  std::unique_ptr<DeviceMemory>& staging = staging_[LaneKey(channel, peer)];
+  std::unique_ptr<Region>& staging = staging_[LaneKey(channel, peer)];
   if (staging == nullptr) {
     if (reserved_bytes_ >= LaneBytes()) {
       reserved_bytes_ -= LaneBytes();
@@ -159,7 +159,7 @@ absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
       MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
     }
   }
-  return MemRef{staging->address(), LaneBytes()};
+  return RegionSpan{staging.get(), 0, LaneBytes()};
 }
 
 size_t LaneSet::LaneBytes() const {
@@ -186,7 +186,7 @@ absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
+absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateSlots() {
   MCCS_RETURN_IF_ERROR(ReserveMemory(LaneBytes()));
   return options_.device->Allocate(LaneBytes());
 }
@@ -218,8 +218,8 @@ LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
 
 size_t LaneSet::ReleaseSlots(RecvLane& lane) {
   size_t bytes = 0;
-  for (const MemRef& slot : lane.UnusedSlots()) {
-    options_.device->Discard({slot.data, slot.bytes});
+  for (const RegionSpan& slot : lane.UnusedSlots()) {
+    options_.device->Discard({slot.address(), slot.bytes});
     bytes += slot.bytes;
   }
   return bytes;

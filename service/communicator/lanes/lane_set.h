@@ -79,7 +79,7 @@ class LaneSet final : public LaneDirectory {
   ~LaneSet() override;
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
-  absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<RegionSpan> StagingTo(ChannelId channel, HostIndex peer) override;
 
   // Finds a slice of operation `own.number` that belongs to a call other than `own`, on any
   // collective lane, and returns that call. The executor checks only lanes of its own plan, but the
@@ -154,7 +154,7 @@ class LaneSet final : public LaneDirectory {
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
+  absl::StatusOr<std::unique_ptr<Region>> AllocateSlots();
   size_t LaneBytes() const;
 
   const LaneSetOptions options_;
@@ -166,7 +166,7 @@ class LaneSet final : public LaneDirectory {
   size_t ring_lanes_ = 0;
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
-  Table<std::unique_ptr<DeviceMemory>> staging_;
+  Table<std::unique_ptr<Region>> staging_;
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;

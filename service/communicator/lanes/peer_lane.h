@@ -204,7 +204,7 @@ struct LaneOrigin {
 class IncomingLane {
  public:
   // `slots`: the memory that `lane` receives into. REQUIRES: neither is null.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<DeviceMemory> slots,
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
                std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
@@ -228,7 +228,7 @@ class IncomingLane {
  private:
   const Clock& clock_;
   const LaneOrigin origin_;
-  std::unique_ptr<DeviceMemory> slots_;  // outlives the lane
+  std::unique_ptr<Region> slots_;  // outlives the lane
   std::unique_ptr<RecvLane> lane_;
   LaneTally tally_;
   bool attached_ = false;

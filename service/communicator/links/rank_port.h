@@ -14,26 +14,25 @@
 #include "base/ids.h"
 #include "proto/call_options.h"
 #include "proto/operation.h"
+#include "service/device/region.h"
 
 namespace mccs {
 
 struct JoinRequest;
 
-// A collective call of this rank: validated, its buffers resolved to the daemon's addresses.
+// A collective call of this rank: validated, its buffers resolved to memory of the daemon.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
   DataType type = DataType::kInt8;
   ReduceOp redop = ReduceOp::kSum;
   Rank root;
   uint64_t count = 0;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  uint64_t input_bytes = 0;   // of the rank's memory from `input` on; Bind reads no more
-  uint64_t output_bytes = 0;  // likewise
-  // kPreMulSum: this rank's factor, a value of `type`: in the low bytes of `scalar`, or at
-  // scalar_address (any alignment). It may differ between ranks.
+  RegionSpan input;  // of the rank's memory; the call uses no more
+  RegionSpan output;
+  // kPreMulSum: this rank's factor, a value of `type`: in the low bytes of `scalar`, or in
+  // scalar_memory (any alignment) if that has bytes. It may differ between ranks.
   uint64_t scalar = 0;
-  const std::byte* scalar_address = nullptr;
+  RegionSpan scalar_memory = {};
   CallOptions options;  // local: may differ between ranks
 };
 
@@ -42,13 +41,12 @@ struct PostedMessage {
   OpKind kind = OpKind::kSend;  // a kind that has a peer
   DataType type = DataType::kInt8;
   Rank peer;
-  uint64_t count = 0;            // elements
-  std::byte* address = nullptr;  // written by a receive, read otherwise; null if count is 0
-  uint64_t address_bytes = 0;    // of the rank's memory from `address` on
-  uint64_t window = 0;           // kPut: number of the peer's RMA window
-  uint64_t window_offset = 0;    // kPut: in bytes
-  uint32_t signal = 0;           // one-sided calls: SignalNumber
-  uint64_t awaited = 0;          // kWaitSignal: number of signals
+  uint64_t count = 0;          // elements
+  RegionSpan memory;           // written by a receive, read otherwise; empty if count is 0
+  uint64_t window = 0;         // kPut: number of the peer's RMA window
+  uint64_t window_offset = 0;  // kPut: in bytes
+  uint32_t signal = 0;         // one-sided calls: SignalNumber
+  uint64_t awaited = 0;        // kWaitSignal: number of signals
 
   uint64_t bytes() const { return count * SizeOf(type); }
 };
@@ -67,8 +65,7 @@ struct WindowPart {
   uint64_t bytes = 0;
 };
 struct WindowMemory {
-  std::byte* address = nullptr;
-  uint64_t bytes = 0;
+  RegionSpan memory;
   std::shared_ptr<const void> hold = {};
 };
 

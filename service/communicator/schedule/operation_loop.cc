@@ -35,12 +35,12 @@ absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
   const CallElements sides =
       ElementsOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
   const uint64_t size = SizeOf(call.type);
-  if (sides.input * size <= call.input_bytes && sides.output * size <= call.output_bytes) {
+  if (sides.input * size <= call.input.bytes && sides.output * size <= call.output.bytes) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(),
-      " passed an input of ", call.input_bytes, " bytes and an output of ", call.output_bytes,
+      " passed an input of ", call.input.bytes, " bytes and an output of ", call.output.bytes,
       " bytes; expected at least ", sides.input * size, " and ", sides.output * size, " bytes for ",
       ranks, " ranks"));
 }
@@ -283,7 +283,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
                   .output = own->output,
                   .scaled = key.scaled,
                   .scale_bits = factors ? own->scalar : share,
-                  .scale_address = own->scalar_address};
+                  .scale_memory = own->scalar_memory};
   }
   binding.ranks = memory_;
   return absl::OkStatus();

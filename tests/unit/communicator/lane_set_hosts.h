@@ -21,6 +21,7 @@
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 
@@ -36,7 +37,7 @@ inline std::string AddressOf(int host) { return "10.0.0." + std::to_string(host 
 class LimitedMemory final : public Device {
  public:
   MemoryMapper& mapper() override { return real_.mapper(); }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override {
     if (left == 0) return absl::ResourceExhaustedError("no memory");
     --left;
     ++taken;
@@ -188,7 +189,7 @@ class LaneSetHosts : public testing::Test {
   // Sends a slice of one byte from host `from` on a channel; false without credit.
   bool Send(int from, int channel, uint8_t value) {
     const std::byte byte{value};  // a short slice: the lane copies it
-    const ConstMemRef piece{&byte, 1};
+    const RegionSpan piece = SpanAt(&byte, 1);
     const auto posted = channel_of(from, channel).send->Post({&piece, 1}, SliceTag{});
     return posted.ok() && posted->has_value();
   }
@@ -198,7 +199,7 @@ class LaneSetHosts : public testing::Test {
     SliceNumber& next = taken_[to][channel];
     if (lane.Landed(next) == Landing::kNotYet) return std::nullopt;
     const auto value =
-        std::to_integer<uint8_t>(lane.slots()[next % kShape.slots * kShape.slot_bytes]);
+        std::to_integer<uint8_t>(lane.slots().address()[next % kShape.slots * kShape.slot_bytes]);
     lane.Release(next++);
     return value;
   }

@@ -6,6 +6,7 @@
 #include "service/communicator/lanes/lane_set.h"
 #include "tests/unit/communicator/fake_connection.h"
 #include "tests/unit/communicator/lane_set_hosts.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 namespace lane_set_peers_test {
@@ -22,14 +23,15 @@ class LaneSetPeersTest : public LaneSetHosts {
 
   static bool Post(SendLane& lane, uint8_t value) {
     const std::byte byte{value};
-    const ConstMemRef piece{&byte, 1};
+    const RegionSpan piece = SpanAt(&byte, 1);
     const auto posted = lane.Post({&piece, 1}, SliceTag{});
     return posted.ok() && posted->has_value();
   }
   // Waits for slice `n` and releases its slot; nothing if it does not arrive.
   std::optional<uint8_t> Take(RecvLane& lane, SliceNumber n) {
     if (!Run([&] { return lane.Landed(n) != Landing::kNotYet; })) return std::nullopt;
-    const auto value = std::to_integer<uint8_t>(lane.slots()[n % kShape.slots * kShape.slot_bytes]);
+    const auto value =
+        std::to_integer<uint8_t>(lane.slots().address()[n % kShape.slots * kShape.slot_bytes]);
     lane.Release(n);
     return value;
   }
@@ -62,8 +64,8 @@ TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
   EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "the slots of its rings";
   const auto staging = lanes(0).StagingTo(kFirst, HostIndex(1));
   ASSERT_TRUE(staging.ok());
-  const ConstMemRef piece{staging->data, kShape.slot_bytes};
-  std::fill_n(staging->data, piece.bytes, std::byte{7});
+  const RegionSpan piece = staging->Part(0, kShape.slot_bytes);
+  std::fill_n(staging->address(), piece.bytes, std::byte{7});
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(1));
   ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
   device_.discarded = 0;
@@ -127,9 +129,9 @@ TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
   RecvLane* const end = &From(2, kFirst, 0);
   Run([] { return false; });
   EXPECT_EQ(&From(2, kFirst, 0), end);
-  const MemRef staging = *lanes(0).StagingTo(kFirst, HostIndex(2));
+  const RegionSpan staging = *lanes(0).StagingTo(kFirst, HostIndex(2));
   EXPECT_EQ(staging.bytes, size_t{kShape.slots} * kShape.slot_bytes);
-  EXPECT_EQ(lanes(0).StagingTo(kFirst, HostIndex(2))->data, staging.data);
+  EXPECT_EQ(lanes(0).StagingTo(kFirst, HostIndex(2))->address(), staging.address());
 }
 
 TEST_F(LaneSetPeersTest, MessagesUseSeparateLanes) {

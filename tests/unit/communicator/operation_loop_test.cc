@@ -16,6 +16,7 @@
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
 #include "tests/unit/device/reference_numbers.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/messages/idle_port.h"
@@ -74,10 +75,8 @@ class OperationLoopTest : public testing::Test {
                    .type = DataType::kInt32,
                    .root = Rank(root),
                    .count = count,
-                   .input = reinterpret_cast<const std::byte*>(port.input.data()),
-                   .output = reinterpret_cast<std::byte*>(port.output.data()),
-                   .input_bytes = kRanks * kBlock,
-                   .output_bytes = kRanks * kBlock,
+                   .input = SpanOf(port.input),
+                   .output = SpanOf(port.output),
                    .options = {}};
     }
   }
@@ -114,7 +113,7 @@ class OperationLoopTest : public testing::Test {
 
 TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
   Call(OpKind::kGather, 0);
-  ports_[1].call.output_bytes = 0;
+  ports_[1].call.output.bytes = 0;
   ASSERT_TRUE(Run().ok());
   EXPECT_TRUE(ports_[0].complete);
   EXPECT_EQ(ports_[0].output[2 * kCount + 1], 1);
@@ -122,14 +121,14 @@ TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
 
 TEST_F(OperationLoopTest, RejectsGatherBeyondRootOutput) {
   Call(OpKind::kGather, 0);
-  ports_[0].call.output_bytes = kRanks * kBlock - 1;
+  ports_[0].call.output.bytes = kRanks * kBlock - 1;
   EXPECT_THAT(Rejection(), Mentions("gather", "count 16", "rank 0", "192 bytes",
                                     "an output of 191 bytes", "at least 64 and 192 bytes"));
 }
 
 TEST_F(OperationLoopTest, RejectsScatterBeyondRootInput) {
   Call(OpKind::kScatter, 1);
-  ports_[1].call.input_bytes = kBlock;
+  ports_[1].call.input.bytes = kBlock;
   EXPECT_THAT(Rejection(), HasSubstr("rank 1 passed an input of 64 bytes"));
 }
 
@@ -140,11 +139,11 @@ TEST_F(OperationLoopTest, RejectsBuffersOneByteShort) {
     SCOPED_TRACE(std::string(Name(op)));
     const CallElements sides = ElementsOf(op, kCount, kRanks, /*is_root=*/true);
     Call(op, 2);
-    ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
+    ports_[2].call.input.bytes = sides.input * sizeof(int32_t) - 1;
     EXPECT_THAT(Rejection(), HasSubstr(absl::StrCat("rank 2 passed an input of ",
                                                     sides.input * sizeof(int32_t) - 1, " bytes")));
     Call(op, 2);
-    ports_[2].call.output_bytes = sides.output * sizeof(int32_t) - 1;
+    ports_[2].call.output.bytes = sides.output * sizeof(int32_t) - 1;
     EXPECT_THAT(Rejection(),
                 HasSubstr(absl::StrCat("an output of ", sides.output * sizeof(int32_t) - 1,
                                        " bytes; expected at least ")));

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tests/unit/device/process_memory.h"
+
 namespace mccs {
 namespace operation_signature_test {
 
@@ -41,7 +43,7 @@ TEST(OperationSignature, DiffersInEveryField) {
 TEST(OperationSignature, IgnoresBufferAddresses) {
   PostedOperation a = Call(OpKind::kAllReduce), b = a;
   std::byte memory[4];
-  b.input = b.output = memory;
+  b.input = b.output = SpanAt(memory, sizeof(memory));
   EXPECT_EQ(SignatureOf(a, 1), SignatureOf(b, 1));
 }
 

@@ -21,15 +21,14 @@ using ::testing::HasSubstr;
 constexpr size_t kBytes = 16384;
 constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const EmulatedAllocation& allocation,
-                                                     uint64_t bytes = kBytes,
-                                                     pid_t owner = getpid()) {
+absl::StatusOr<std::unique_ptr<Region>> Import(const EmulatedAllocation& allocation,
+                                               uint64_t bytes = kBytes, pid_t owner = getpid()) {
   const auto handle = allocation.HandleBytes();
   return EmulationImporter().Import(
       {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
 }
 
-void ExpectRejected(const absl::StatusOr<std::unique_ptr<DeviceMemory>>& imported,
+void ExpectRejected(const absl::StatusOr<std::unique_ptr<Region>>& imported,
                     const std::string& why) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument) << imported.status();
   EXPECT_THAT(imported.status().message(), HasSubstr(why));
@@ -117,7 +116,7 @@ TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> ImportDescriptor(UniqueFd fd) {
+absl::StatusOr<std::unique_ptr<Region>> ImportDescriptor(UniqueFd fd) {
   const std::array<uint8_t, wire::kIpcHandleBytes> nothing{};
   return EmulationImporter().Import({.kind = wire::ExportKind::kFileDescriptor,
                                      .handle = nothing,

@@ -23,7 +23,7 @@ class FailingDevice final : public Device {
   void FailNext(absl::Status error) { next_error_ = std::move(error); }
 
   MemoryMapper& mapper() override { return inner_->mapper(); }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override {
     return inner_->Allocate(bytes);
   }
   void Discard(std::span<std::byte> bytes) override { inner_->Discard(bytes); }

@@ -31,7 +31,7 @@ class LocalImporter final : public MemoryImporter {
   }
 
   // kInvalidArgument: an unknown handle, another owner, or more bytes than registered.
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
+  absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) override {
     const auto found = entries_.find(NumberOf(offer.handle));
     if (found == entries_.end() || found->second.owner != offer.owner) {
       return absl::InvalidArgumentError(
@@ -49,14 +49,10 @@ class LocalImporter final : public MemoryImporter {
   }
 
  private:
-  class LocalMemory final : public DeviceMemory {
+  class LocalMemory final : public Region {
    public:
-    explicit LocalMemory(std::span<std::byte> memory) : memory_(memory) {}
-    std::byte* address() const override { return memory_.data(); }
-    size_t bytes() const override { return memory_.size(); }
-
-   private:
-    std::span<std::byte> memory_;
+    explicit LocalMemory(std::span<std::byte> memory)
+        : Region(RegionKind::kTenant, memory.data(), memory.size()) {}
   };
 
   static uint64_t NumberOf(std::span<const uint8_t, wire::kIpcHandleBytes> handle) {

@@ -12,6 +12,7 @@
 
 #include "algorithms/plan.h"
 #include "service/executor/executor.h"
+#include "tests/unit/device/process_memory.h"
 #include "tests/unit/executor/fake_lanes.h"
 
 namespace mccs {
@@ -90,8 +91,7 @@ class ChannelFixture : public testing::Test {
       inputs_[r].resize(count);
       std::iota(inputs_[r].begin(), inputs_[r].end(), r * 1'000'000);
       outputs_[r].assign(count, -1);
-      ranks_[r] = {.input = reinterpret_cast<const std::byte*>(inputs_[r].data()),
-                   .output = reinterpret_cast<std::byte*>(outputs_[r].data())};
+      ranks_[r] = {.input = SpanOf(inputs_[r]), .output = SpanOf(outputs_[r])};
     }
     start_status_ = executor_.Start({.plan = plan_,
                                      .skew = kSkew,

@@ -12,6 +12,7 @@
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 namespace executor_test {
@@ -21,23 +22,23 @@ constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
 // All lanes of a host, with two hosts and one channel.
 class OneLaneEachWay final : public LaneDirectory {
  public:
-  OneLaneEachWay(SendLane& send, RecvLane& receive, MemRef staging)
+  OneLaneEachWay(SendLane& send, RecvLane& receive, RegionSpan staging)
       : send_(send), receive_(receive), staging_(staging) {}
   SendLane* SendTo(ChannelId, HostIndex) override { return &send_; }
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
-  absl::StatusOr<MemRef> StagingTo(ChannelId, HostIndex) override { return staging_; }
+  absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex) override { return staging_; }
 
  private:
   SendLane& send_;
   RecvLane& receive_;
-  const MemRef staging_;
+  const RegionSpan staging_;
 };
 
 // One rank on each of two hosts, one channel.
 class ExecutorTest : public testing::Test {
  protected:
   struct Host {
-    std::unique_ptr<DeviceMemory> slots, staging;
+    std::unique_ptr<Region> slots, staging;
     std::unique_ptr<SendLane> send;
     std::unique_ptr<RecvLane> receive;
     std::unique_ptr<OneLaneEachWay> lanes;
@@ -59,9 +60,9 @@ class ExecutorTest : public testing::Test {
       host.slots = std::move(*device.Allocate(bytes));
       host.staging = std::move(*device.Allocate(bytes));
       host.send = transport_.MakeSendLane(kShape);
-      host.receive = transport_.MakeRecvLane(kShape, {host.slots->address(), bytes});
-      host.lanes = std::make_unique<OneLaneEachWay>(*host.send, *host.receive,
-                                                    MemRef{host.staging->address(), bytes});
+      host.receive = transport_.MakeRecvLane(kShape, WholeOf(*host.slots));
+      host.lanes =
+          std::make_unique<OneLaneEachWay>(*host.send, *host.receive, WholeOf(*host.staging));
       host.executor = std::make_unique<Executor>(device, *host.lanes, kShape, /*channels=*/1);
     }
     for (int h = 0; h < 2; ++h) {
@@ -88,8 +89,7 @@ class ExecutorTest : public testing::Test {
         *BuildPlan({.kind = kind, .algorithm = algorithm.value_or(UsualAlgorithm(kind))}, layout_,
                    orders_, HostIndex(h)));
     host.geometry.emplace(*host.operation.plan, DataType::kFloat32, count, kShape.slot_bytes);
-    host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
-                   .output = reinterpret_cast<std::byte*>(host.output.data())};
+    host.memory = {.input = SpanOf(host.input), .output = SpanOf(host.output)};
     host.operation.binding = {.geometry = &*host.geometry,
                               .ranks = std::span(&host.memory, 1),
                               .type = DataType::kFloat32};
@@ -200,7 +200,7 @@ TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
     Connect();
     Start(0, OpKind::kAllReduce, 1000, 1);
     const std::vector<std::byte> payload(bytes);
-    const ConstMemRef piece{payload.data(), payload.size()};
+    const RegionSpan piece = SpanOf(payload);
     bool posted = false;
     for (int i = 0; i < 100 && !posted; ++i) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 1)));

@@ -18,6 +18,7 @@
 #include "service/executor/executor.h"
 #include "service/transport/lane.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 
@@ -28,7 +29,7 @@ inline constexpr SliceNumber kNoLimit = std::numeric_limits<SliceNumber>::max();
 class ManualDevice final : public Device {
  public:
   MemoryMapper& mapper() override { return mapper_; }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t) override {
     return absl::UnimplementedError("not asked for here");
   }
   void Discard(std::span<std::byte>) override {}
@@ -73,7 +74,7 @@ class ManualDevice final : public Device {
 // Reads posted sources only on request: as late as the acknowledgement allows.
 class FakeSendLane final : public SendLane {
  public:
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
+  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
                                                   const SliceTag& tag) override {
     if (!failure.ok()) return failure;
     if (next() >= credit) return std::nullopt;
@@ -98,8 +99,8 @@ class FakeSendLane final : public SendLane {
 
   std::vector<int32_t> Read(SliceNumber n) const {
     std::vector<int32_t> values;
-    for (const ConstMemRef& piece : posted_[n].pieces) {
-      const auto* first = reinterpret_cast<const int32_t*>(piece.data);
+    for (const RegionSpan& piece : posted_[n].pieces) {
+      const auto* first = reinterpret_cast<const int32_t*>(piece.address());
       values.insert(values.end(), first, first + piece.bytes / sizeof(int32_t));
     }
     return values;
@@ -114,7 +115,7 @@ class FakeSendLane final : public SendLane {
 
  private:
   struct Slice {
-    std::vector<ConstMemRef> pieces;
+    std::vector<RegionSpan> pieces;
     SliceTag tag;
   };
   std::vector<Slice> posted_;
@@ -124,7 +125,7 @@ class FakeSendLane final : public SendLane {
 class FakeRecvLane final : public RecvLane {
  public:
   void SetSink(SliceSink* sink) override { sink_ = sink; }
-  bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) override {
+  bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) override {
     if (n < landed_.size() || n >= released_ + kFakeLaneShape.slots) return false;
     expected_[n % kFakeLaneShape.slots] = {n, {pieces.begin(), pieces.end()}, tag};
     return true;
@@ -135,12 +136,12 @@ class FakeRecvLane final : public RecvLane {
   }
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
-  std::byte* slots() const override { return slots_[0]; }
+  RegionSpan slots() const override { return SpanAt(slots_[0], sizeof(slots_)); }
   std::optional<SliceTag> OldestTag() const override {
     if (released_ == landed_.size()) return std::nullopt;
     return landed_[released_].tag;
   }
-  std::vector<MemRef> UnusedSlots() const override { return {}; }
+  std::vector<RegionSpan> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override {
     ASSERT_LT(n, landed_.size()) << "released before it landed";
     ASSERT_FALSE(landed_[n].released) << "released twice";
@@ -165,17 +166,17 @@ class FakeRecvLane final : public RecvLane {
     const auto bytes = static_cast<uint32_t>(values.size() * sizeof(int32_t));
     const Expected& expected = expected_[n % kFakeLaneShape.slots];
     size_t room = 0;
-    for (const MemRef& piece : expected.pieces) room += piece.bytes;
+    for (const RegionSpan& piece : expected.pieces) room += piece.bytes;
     if (expected.number == n && expected.tag == tag && room == bytes) {
-      for (const MemRef& piece : expected.pieces) {
-        std::copy_n(from, piece.bytes, piece.data);
+      for (const RegionSpan& piece : expected.pieces) {
+        std::copy_n(from, piece.bytes, piece.address());
         from += piece.bytes;
       }
       landed_.push_back({Landing::kDirect, tag, bytes});
-    } else if (std::vector<MemRef> pieces; expected.number != n && sink_ != nullptr &&
-                                           sink_->FindDestination(tag, bytes, pieces)) {
-      for (const MemRef& piece : pieces) {
-        std::copy_n(from, piece.bytes, piece.data);
+    } else if (std::vector<RegionSpan> pieces; expected.number != n && sink_ != nullptr &&
+                                               sink_->FindDestination(tag, bytes, pieces)) {
+      for (const RegionSpan& piece : pieces) {
+        std::copy_n(from, piece.bytes, piece.address());
         from += piece.bytes;
       }
       landed_.push_back({Landing::kDirect, tag, bytes});
@@ -193,7 +194,7 @@ class FakeRecvLane final : public RecvLane {
  private:
   struct Expected {
     SliceNumber number = kNoLimit;
-    std::vector<MemRef> pieces;
+    std::vector<RegionSpan> pieces;
     SliceTag tag{};
   };
   struct Slice {
@@ -221,10 +222,10 @@ class FakeDirectory final : public LaneDirectory {
     if (!memory.ok()) return memory;
     return &receives_[Index(peer)];
   }
-  absl::StatusOr<MemRef> StagingTo(ChannelId, HostIndex peer) override {
+  absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex peer) override {
     if (!memory.ok()) return memory;
     ++stagings;
-    return MemRef{staging_[Index(peer)], sizeof(staging_[0])};
+    return SpanAt(staging_[Index(peer)], sizeof(staging_[0]));
   }
 
   FakeSendLane& to(int host) { return sends_[host]; }

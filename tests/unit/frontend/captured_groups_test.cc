@@ -62,7 +62,7 @@ TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
     const PostedOperation* call = endpoint_->Captured(1);
     ASSERT_NE(call, nullptr);
     EXPECT_EQ(call->kind, OpKind::kAllReduce);
-    EXPECT_EQ(call->input, memory_.data());
+    EXPECT_EQ(call->input.address(), memory_.data());
     EXPECT_FALSE(Done(5));
     endpoint_->CompleteCaptured(1);
     EXPECT_TRUE(Done(5));

@@ -144,7 +144,7 @@ TEST_F(RankEndpointTest, AFactorIsInTheRecordOrInABuffer) {
   auto front = endpoint_->Front();
   ASSERT_TRUE(front.ok()) << front.status();
   EXPECT_EQ((*front)->scalar, 0x40400000u);
-  EXPECT_EQ((*front)->scalar_address, nullptr);
+  EXPECT_EQ((*front)->scalar_memory.bytes, 0u);
   endpoint_->Complete();
   call = Call(2);
   call.redop = ReduceOp::kPreMulSum;
@@ -152,7 +152,8 @@ TEST_F(RankEndpointTest, AFactorIsInTheRecordOrInABuffer) {
   Push(call);
   front = endpoint_->Front();
   ASSERT_TRUE(front.ok()) << front.status();
-  EXPECT_EQ((*front)->scalar_address - (*front)->input, static_cast<ptrdiff_t>(kBytes - 5));
+  EXPECT_EQ((*front)->scalar_memory.address() - (*front)->input.address(),
+            static_cast<ptrdiff_t>(kBytes - 5));
   const auto released = buffers_->Release(BufferId(buffer_));
   EXPECT_FALSE(released->expired());
   endpoint_->Complete();
@@ -166,7 +167,7 @@ TEST_F(RankEndpointTest, OnlyAFactorsOperatorHasAFactor) {
   Push(call);
   const auto front = endpoint_->Front();
   ASSERT_TRUE(front.ok()) << front.status();
-  EXPECT_EQ((*front)->scalar_address, nullptr);
+  EXPECT_EQ((*front)->scalar_memory.bytes, 0u);
 }
 
 TEST_F(RankEndpointTest, ACallWaitsForEveryFenceBeforeIt) {
@@ -351,9 +352,9 @@ TEST_F(RankEndpointGroupsTest, MessagesOfAGroupAreTakenTogetherAndEachOnce) {
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(first->kind, OpKind::kSend);
   EXPECT_EQ(first->peer, Rank(2));
-  EXPECT_EQ(first->address, memory_.data());
+  EXPECT_EQ(first->memory.address(), memory_.data());
   EXPECT_EQ(second->kind, OpKind::kRecv);
-  EXPECT_EQ(second->address, memory_.data() + 64);
+  EXPECT_EQ(second->memory.address(), memory_.data() + 64);
   EXPECT_EQ(second->bytes(), 64u);
   EXPECT_EQ(Take(), nullptr);
 }
@@ -427,7 +428,7 @@ TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
   Push(record);
   const PostedMessage* message = Take();
   ASSERT_NE(message, nullptr);
-  EXPECT_EQ(message->address, nullptr);
+  EXPECT_EQ(message->memory.address(), nullptr);
   endpoint_->CompleteMessage(*message);
   EXPECT_EQ(done(), 1u);
 }

@@ -32,7 +32,7 @@ TEST_F(RankWindowsTest, AWindowIsOpenUntilItIsClosed) {
   EXPECT_EQ(GetView(1), State::kOpen);
   const auto found = windows_.Find({.number = 1, .offset = 10, .bytes = 90});
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->address, memory_.data() + 10);
+  EXPECT_EQ(found->memory.address(), memory_.data() + 10);
   EXPECT_FALSE(windows_.Find({.number = 1, .offset = 10, .bytes = 91}).ok());
   EXPECT_TRUE(windows_.Close(1).ok());
   EXPECT_FALSE(windows_.Close(1).ok());

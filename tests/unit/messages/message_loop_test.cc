@@ -12,6 +12,7 @@
 #include "service/device/cpu_device.h"
 #include "service/executor/executor.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
 #include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
@@ -32,7 +33,7 @@ class MessagePort final : public IdlePort {
     return {.state = WindowView::State::kOpen, .bytes = kBytes};
   }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
-    return WindowMemory{.address = memory.data(), .bytes = window_bytes, .hold = {}};
+    return WindowMemory{.memory = SpanAt(memory.data(), window_bytes), .hold = {}};
   }
 
   void Post(OpKind kind, int peer, uint64_t bytes = kBytes) {
@@ -40,8 +41,7 @@ class MessagePort final : public IdlePort {
             .type = DataType::kInt8,
             .peer = Rank(peer),
             .count = bytes,
-            .address = memory.data(),
-            .address_bytes = kBytes,
+            .memory = SpanAt(memory.data(), kBytes),
             .window = 1};
     posted = &call;
   }

@@ -10,6 +10,7 @@
 
 #include "service/frontend/captured_groups.h"
 #include "service/frontend/posted_call.h"
+#include "tests/unit/device/process_memory.h"
 #include "tests/unit/executor/fake_lanes.h"
 
 namespace mccs {
@@ -30,11 +31,12 @@ class PeerMessagesTest : public testing::Test {
   }
 
   absl::Status Add(OpKind kind, uint64_t count, uint64_t number, uint64_t at = 0) {
-    calls_.push_back({.kind = kind,
-                      .type = DataType::kInt32,
-                      .peer = kTheirs,
-                      .count = count,
-                      .address = reinterpret_cast<std::byte*>(buffer_.data() + at)});
+    calls_.push_back(
+        {.kind = kind,
+         .type = DataType::kInt32,
+         .peer = kTheirs,
+         .count = count,
+         .memory = SpanOf(buffer_).Part(at * sizeof(int32_t), count * sizeof(int32_t))});
     const RankPair pair =
         kind == OpKind::kSend ? RankPair{kOurs, kTheirs} : RankPair{kTheirs, kOurs};
     return messages_.Add({.call = &calls_.back(), .port = nullptr, .pair = pair, .number = number});
@@ -220,7 +222,7 @@ TEST_F(PeerMessagesTest, RepeatedSliceGetsItsPreviousPlace) {
   ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), {1, 2});
-  std::vector<MemRef> pieces;
+  std::vector<RegionSpan> pieces;
   ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(Payload(1, 8)), 8, pieces))
       << "its bytes never arrive";
   Arrive(Payload(1, 8), {3, 4});
@@ -242,7 +244,7 @@ TEST_F(PeerMessagesTest, RejectsPayloadOutOfOrder) {
                       .type = DataType::kInt32,
                       .peer = kTheirs,
                       .count = 4,
-                      .address = reinterpret_cast<std::byte*>(buffer_.data())});
+                      .memory = SpanOf(buffer_)});
     ASSERT_TRUE(
         messages
             .Add({.call = &calls_.back(), .port = nullptr, .pair = {kTheirs, kOurs}, .number = 1})

@@ -9,6 +9,8 @@
 #include <deque>
 #include <vector>
 
+#include "tests/unit/device/process_memory.h"
+
 namespace mccs {
 namespace peer_puts_test {
 
@@ -32,8 +34,8 @@ class OneWindow final : public WindowPort {
     if (part.offset > kWindowBytes || part.bytes > kWindowBytes - part.offset) {
       return absl::InvalidArgumentError("leaves the window");
     }
-    return WindowMemory{
-        .address = memory.data() + part.offset, .bytes = std::min(part.bytes, room), .hold = held};
+    return WindowMemory{.memory = SpanAt(memory.data() + part.offset, std::min(part.bytes, room)),
+                        .hold = held};
   }
   WindowView view{.state = WindowView::State::kOpen, .bytes = kWindowBytes};
   uint64_t room = kWindowBytes;
@@ -135,14 +137,14 @@ TEST_F(PeerPutsTest, LimitsWindowRequests) {
 }
 
 TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
-  std::vector<MemRef> pieces;
+  std::vector<RegionSpan> pieces;
   PeerPuts::Slice slice = Coming(16, 8);
   // Sent again after a reconnect.
   ASSERT_TRUE(puts_.FindDestination(slice, pieces));
   pieces.clear();
   ASSERT_TRUE(puts_.FindDestination(slice, pieces));
   ASSERT_EQ(pieces.size(), 1u);
-  EXPECT_EQ(pieces[0].data, port_.memory.data() + 16);
+  EXPECT_EQ(pieces[0].address(), port_.memory.data() + 16);
   EXPECT_EQ(port_.held.use_count(), 2);
   slice.landing = Landing::kDirect;
   EXPECT_TRUE(puts_.OnSlice(slice).ok());
@@ -150,7 +152,7 @@ TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
 }
 
 TEST_F(PeerPutsTest, RejectsPayloadBeyondWindow) {
-  std::vector<MemRef> pieces;
+  std::vector<RegionSpan> pieces;
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint32_t>{kWindowBytes - 7, 8},
                                       {kWindowBytes + 1, 1},
                                       {~uint64_t{0}, 1}}) {
@@ -161,7 +163,7 @@ TEST_F(PeerPutsTest, RejectsPayloadBeyondWindow) {
 }
 
 TEST_F(PeerPutsTest, RejectsPayloadBeyondWindowMemory) {
-  std::vector<MemRef> pieces;
+  std::vector<RegionSpan> pieces;
   port_.room = 7;
   EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
   EXPECT_TRUE(pieces.empty());
@@ -182,7 +184,7 @@ TEST_F(PeerPutsTest, WindowRequestWaitsForRegistration) {
 
 TEST_F(PeerPutsTest, DropsPayloadForDepartedRank) {
   here_ = false;
-  std::vector<MemRef> pieces;
+  std::vector<RegionSpan> pieces;
   EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
   EXPECT_TRUE(puts_.OnSlice(Coming(0, 8)).ok());
 }

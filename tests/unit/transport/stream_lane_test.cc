@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/communicator/fake_connection.h"
+#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 namespace stream_lane_test {
@@ -65,7 +66,7 @@ TEST_P(HostileReceiver, EndsTheSendLaneWithAnError) {
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
   const std::vector<std::byte> payload(8192);
-  const ConstMemRef piece{payload.data(), payload.size()};
+  const RegionSpan piece = SpanOf(payload);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
   for (const std::string& bytes : {GetParam().bytes, GetParam().later}) {
     wire->to_read += bytes;
@@ -132,7 +133,7 @@ TEST_P(HostileSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
   const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
   constexpr size_t kGuard = 64;
   std::vector<std::byte> memory(bytes + 2 * kGuard, std::byte{0x5a});
-  StreamRecvLane lane(kShape, {memory.data() + kGuard, bytes});
+  StreamRecvLane lane(kShape, SpanAt(memory.data() + kGuard, bytes));
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
   wire->to_read = GetParam().bytes;

@@ -1,0 +1,69 @@
+// Memory that the daemon can work on, with its identity, and parts of it. Everything between a
+// tenant's work record and a lane refers to memory in this way, so that a transport can find what a
+// NIC needs of it (its registration), and a device where it is.
+#ifndef MCCS_SERVICE_DEVICE_REGION_H_
+#define MCCS_SERVICE_DEVICE_REGION_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mccs {
+
+enum class RegionKind : uint8_t {
+  kTenant,   // a tenant's allocation, which MemoryMapper maps and unmaps
+  kStaging,  // the daemon's own: slots and staging memory of lanes, freed with the object
+};
+
+// One allocation, or one address range that consists of several (DeviceRange).
+// REQUIRES at destruction: no MemOp and no lane uses it any more.
+class Region {
+ public:
+  virtual ~Region() = default;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  RegionKind kind() const { return kind_; }
+  // Where the daemon has mapped it.
+  std::byte* address() const { return address_; }
+  uint64_t bytes() const { return bytes_; }
+
+  // The mapper calls these to populate page tables in pieces, and to release them in pieces after
+  // the last use, each about a millisecond of work. Without them, the first uses and the destructor
+  // take longer. THREAD: the mapper's.
+  // Returns true when nothing is left to do.
+  virtual bool PopulatePart() { return true; }
+  // Releases some of these bytes; returns how many, at least 1.
+  virtual uint64_t ReleasePart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
+  // Size in bytes of the largest file that the last step of an unmapping may free. THREAD: any.
+  virtual uint64_t LargestFile() const { return bytes(); }
+
+ protected:
+  Region(RegionKind kind, std::byte* address, uint64_t bytes)
+      : kind_(kind), address_(address), bytes_(bytes) {}
+
+ private:
+  const RegionKind kind_;
+  std::byte* const address_;
+  const uint64_t bytes_;
+};
+
+// A part of a region. A value; the region outlives it.
+struct RegionSpan {
+  const Region* region = nullptr;  // null: no memory, and no bytes
+  uint64_t offset = 0;             // bytes from the start of the region
+  uint64_t bytes = 0;
+
+  std::byte* address() const { return region == nullptr ? nullptr : region->address() + offset; }
+  // The `bytes` bytes from `begin` on. REQUIRES: within this span.
+  RegionSpan Part(uint64_t begin, uint64_t part_bytes) const {
+    return {.region = region, .offset = offset + begin, .bytes = part_bytes};
+  }
+};
+
+inline RegionSpan WholeOf(const Region& region) {
+  return {.region = &region, .offset = 0, .bytes = region.bytes()};
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_REGION_H_

@@ -1,0 +1,42 @@
+// Memory of the test's own process as a region, for parts of the daemon that need no allocation of
+// a tenant.
+#ifndef MCCS_TESTS_UNIT_DEVICE_PROCESS_MEMORY_H_
+#define MCCS_TESTS_UNIT_DEVICE_PROCESS_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "service/device/region.h"
+
+namespace mccs {
+
+// The whole address space.
+class ProcessMemory final : public Region {
+ public:
+  static const ProcessMemory& Get() {
+    static const ProcessMemory memory;
+    return memory;
+  }
+
+ private:
+  ProcessMemory() : Region(RegionKind::kTenant, nullptr, std::numeric_limits<uint64_t>::max()) {}
+};
+
+// The span of some of the process's memory.
+inline RegionSpan SpanAt(const void* address, uint64_t bytes) {
+  return {.region = &ProcessMemory::Get(),
+          .offset = reinterpret_cast<uintptr_t>(address),
+          .bytes = bytes};
+}
+
+// The span of a container's elements.
+template <typename Container>
+RegionSpan SpanOf(const Container& container) {
+  return SpanAt(container.data(), container.size() * sizeof(*container.data()));
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_DEVICE_PROCESS_MEMORY_H_
