@@ -24,12 +24,14 @@ import curves
 import kernels
 import one_host
 import programs
+import scale
 import small_calls
 import two_hosts
 from figures import results
 from measuring import machine
 
-GROUPS = {"kernels": kernels, "one_host": one_host, "two_hosts": two_hosts, "small_calls": small_calls, "curves": curves}
+GROUPS = {"kernels": kernels, "one_host": one_host, "two_hosts": two_hosts, "small_calls": small_calls,
+          "scale": scale, "curves": curves}
 LAB_HOSTS = 2
 LAB_GPUS = 8
 

@@ -1,6 +1,8 @@
 """All-reduces of 8 bytes: in one process, between processes, between hosts, and in groups."""
 import programs
 from figures import Measurement, Row, at_most, of, ratio
+from measuring import call
+from paths import BIN
 
 SIZE = 8
 CALLS = 2000
@@ -28,6 +30,8 @@ def measurements(lab):
     yield Measurement("8 B, one process", 1, one_process)
     yield Measurement(f"8 B, groups of {GROUP}", 1, group)
     yield Measurement("8 B, two processes", 2, lambda: processes("two processes", 2, 1))
+    yield Measurement(f"{SIZE} B through a chain of four processes", 1,
+                      lambda: {"8 B/chain": float(call(BIN / "bare_chain", CALLS))})
     yield Measurement("OpenMPI 8 B, shared memory", 2,
                       lambda: open_mpi("two processes", programs.SHARED_MEMORY, 2))
     for per_host in (1, 2):
@@ -55,3 +59,5 @@ def rows():
         yield Row(f"all_reduce 8 B, {place}: waited for", "us", of(f"8 B/{place}/waited"), **lower)
         yield Row(f"all_reduce 8 B, {place}: time over OpenMPI's", "x",
                   ratio(f"8 B/{place}/waited", f"8 B/{place}/OpenMPI"), at_most(1.5), **lower)
+    yield Row("all_reduce 8 B, 2 hosts x 1: time over a bare chain of as many processes", "x",
+              ratio("8 B/2 hosts x 1/waited", "8 B/chain"), at_most(2.5), **lower)

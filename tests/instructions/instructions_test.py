@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Instructions of the daemons' turns per call, counted by callgrind in the deterministic simulator. A change that makes
-the path of a call longer fails here, also on a busy machine on which no time would show it."""
+"""Instructions of the daemons' turns per call in the deterministic simulator, and of an executor per slice, counted by
+callgrind. A change that makes either path longer fails here, also on a busy machine on which no time would show it."""
 import os
 import pathlib
 import re
@@ -22,18 +22,50 @@ TOLERANCE = 0.10
 # simulated daemon finds nothing to do, and the simulated network. Lower a bound whenever a change makes it too generous.
 KEPT = {(1, 2): 15_900, (1, 8): 37_850, (2, 1): 70_750, (2, 2): 82_150}
 
+# Instructions of one host's executor per slice, in a ring all-reduce of 64 bytes per block. The number of hosts must not
+# matter.
+KEPT_PER_SLICE = 1350
+RING_HOSTS = (10, 100, 1000)
+SAME = 0.02
+
+
+def count(function, program, *arguments):
+    """Instructions within `function` and what it calls, of one run; and what the program printed."""
+    with tempfile.TemporaryDirectory() as directory:
+        run = subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={directory}/out", f"--toggle-collect={function}",
+             BIN / program, *map(str, arguments)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    if run.returncode != 0:
+        raise AssertionError(run.stdout + run.stderr)
+    return int(re.search(r"Collected : (\d+)", run.stderr).group(1)), run.stdout
+
+
+@unittest.skipIf(shutil.which("valgrind") is None, "valgrind is not installed: run scripts/setup")
+class InstructionsPerSlice(unittest.TestCase):
+    def count(self, operations, hosts):
+        instructions, slices = count("mccs::Executor::Poll()", "slice_instructions", operations, "--hosts", hosts)
+        return instructions, int(slices)
+
+    def test_the_number_of_hosts_does_not_matter(self):
+        found = []
+        for hosts in RING_HOSTS:
+            operations = max(2, 200 // hosts)
+            (begin, slices_begin), (end, slices_end) = self.count(operations, hosts), self.count(2 * operations, hosts)
+            found.append((end - begin) / (slices_end - slices_begin))
+            print(f"ring of {hosts} hosts: {found[-1]:.0f} instructions per slice, kept: {KEPT_PER_SLICE}")
+        self.assertGreater(min(found), 0, "callgrind counted nothing: was Executor::Poll renamed?")
+        self.assertLessEqual(max(found), min(found) * (1 + SAME))
+        self.assertLessEqual(max(found), KEPT_PER_SLICE * (1 + TOLERANCE))
+        self.assertGreaterEqual(min(found), KEPT_PER_SLICE * (1 - TOLERANCE), "better: lower the kept value")
+
 
 @unittest.skipIf(shutil.which("valgrind") is None, "valgrind is not installed: run scripts/setup")
 class InstructionsPerCall(unittest.TestCase):
     def count(self, calls, hosts, ranks_per_host):
-        with tempfile.TemporaryDirectory() as directory:
-            run = subprocess.run(
-                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={directory}/out",
-                 "--toggle-collect=mccs::Daemon::Poll(bool)", BIN / "call_instructions", str(calls), "--hosts",
-                 str(hosts), "--ranks-per-host", str(ranks_per_host)],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        return int(re.search(r"Collected : (\d+)", run.stderr).group(1))
+        instructions, _ = count("mccs::Daemon::Poll(bool)", "call_instructions", calls, "--hosts", hosts,
+                                "--ranks-per-host", ranks_per_host)
+        return instructions
 
     def check(self, hosts, ranks_per_host):
         shape = hosts, ranks_per_host

@@ -15,6 +15,10 @@ namespace mccs {
 
 class ReadyList {
  public:
+  // Wakes `owner` with each member; null: the owner polls anyway. LIFETIME: it outlives the list.
+  explicit ReadyList(Waker* owner = nullptr) : owner_(owner) {}
+  ReadyList(const ReadyList&) = delete;
+
   // LIFETIME: the list outlives its members.
   class Member : public Waker {
    public:
@@ -25,6 +29,11 @@ class ReadyList {
     Member(const Member&) = delete;
 
     void Wake() final {
+      List();
+      if (list_.owner_ != nullptr) list_.owner_->Wake();
+    }
+    // The same without waking the owner, whose turn it is.
+    void List() {
       if (!std::exchange(listed_, true)) list_.ready_.push_back(this);
     }
 
@@ -45,6 +54,7 @@ class ReadyList {
   size_t size() const { return ready_.size(); }
 
  private:
+  Waker* const owner_;
   std::deque<Member*> ready_;
 };
 

@@ -1,12 +1,16 @@
 // The control links of one running communicator. Every member daemon has a link to the leader, the
-// daemon of rank 0, and the leader forwards what concerns all.
+// daemon of rank 0, and the leader forwards what concerns all. A turn reads only links that have
+// work.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
 #define MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
 
+#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +18,7 @@
 #include "base/ids.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/links/ready_list.h"
 
 namespace mccs {
 
@@ -25,11 +30,13 @@ struct StarMessage {
 
 class Star {
  public:
-  // The leader of `hosts` hosts.
-  Star(HostIndex self, int hosts) : self_(self), leader_(self), links_(hosts) {}
+  // The leader of `hosts` hosts. `waker` (may be null) is woken when a link has work.
+  Star(HostIndex self, int hosts, Waker* waker = nullptr)
+      : Star(self, self, hosts, nullptr, waker) {}
   // A member: `dial` opens the link to the leader.
-  Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial)
-      : self_(self), leader_(leader), links_(hosts), dial_(std::move(dial)) {}
+  Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial,
+       Waker* waker = nullptr);
+  Star(const Star&) = delete;
 
   // Maximum message size of all links. Call before any is open.
   void Limit(uint32_t most_bytes) { most_bytes_ = most_bytes; }
@@ -57,25 +64,44 @@ class Star {
 
   // `host` has left: the end of its link is not an error.
   void MarkDeparted(HostIndex host);
-  bool HasDeparted(HostIndex host) const { return links_[host.value()].departed; }
+  bool HasDeparted(HostIndex host) const { return At(host).departed; }
   // The leader: every other host has left or is disconnected.
-  bool all_others_left() const;
+  bool all_others_left() const { return linked_ == 0; }
 
+  // Opens links and sends queued messages. Returns true if anything moved.
   bool Poll();
   bool flushed() const;
 
  private:
-  struct Spoke {
+  struct Spoke : ReadyList::Member {
+    Spoke(ReadyList& list, HostIndex own_host) : Member(list), host(own_host) {}
+    const HostIndex host;
     std::unique_ptr<PeerLink> link;
     bool departed = false;
   };
+  // A connection whose Hello has not been read.
+  struct Newcomer : ReadyList::Member {
+    Newcomer(ReadyList& list, std::unique_ptr<PeerLink> own_link)
+        : Member(list), link(std::move(own_link)) {}
+    std::unique_ptr<PeerLink> link;
+    std::list<Newcomer>::iterator place;
+  };
 
+  const Spoke& At(HostIndex host) const { return links_[static_cast<size_t>(host.value())]; }
+  Spoke& At(HostIndex host) { return links_[static_cast<size_t>(host.value())]; }
+  void Link(Spoke& spoke, std::unique_ptr<PeerLink> link);
+  static void Send(Spoke& spoke, const peer::Message& message);
   void ForwardToMembers(HostIndex from, const peer::Message& message);
+  bool PollDial();
+  bool Identify(Newcomer& newcomer);
 
   const HostIndex self_;
   const HostIndex leader_;
-  std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
-  std::vector<std::unique_ptr<PeerLink>> unidentified_;  // connected, Hello not read yet
+  ReadyList ready_;
+  ReadyList ready_newcomers_;
+  std::deque<Spoke> links_;  // by HostIndex; a member uses the leader's only
+  int linked_ = 0;           // number of links
+  std::list<Newcomer> newcomers_;
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened

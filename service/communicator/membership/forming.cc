@@ -190,7 +190,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   const Membership& members = *formation_.members;
   formation_.id = CommId(members.roster.comm_id());
   if (members.self == members.leader) {
-    formation_.star = std::make_unique<Star>(members.self, members.hosts());
+    formation_.star = std::make_unique<Star>(members.self, members.hosts(), &waker_);
   } else {
     const DialOptions dial{
         .route = {.to = members.EndpointOf(members.leader), .connect = {}},
@@ -198,7 +198,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
         .secret = secret_,
         .waker = &waker_};
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
-                                             std::make_unique<Dial>(env_.access, dial));
+                                             std::make_unique<Dial>(env_.access, dial), &waker_);
   }
   formation_.star->Limit(MostMessageBytes(members.ranks(), members.hosts()));
   joining_.reset();
@@ -326,9 +326,7 @@ absl::Status Forming::OnReady(HostIndex host) {
   const auto at = static_cast<size_t>(host.value());
   if (ready_[at]) return absl::DataLossError("duplicate message");
   ready_[at] = true;
-  if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) {
-    return absl::OkStatus();
-  }
+  if (++ready_count_ < formation_.members->hosts()) return absl::OkStatus();
   peer::Message go;
   go.mutable_go();
   formation_.star->Broadcast(go);

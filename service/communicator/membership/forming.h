@@ -105,6 +105,7 @@ class Forming {
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
   MonotonicNs proposal_deadline_ = 0;  // leader: how long to wait for the controller; 0: not asked
   std::vector<bool> ready_;            // leader: by HostIndex: all lanes open
+  int ready_count_ = 0;
   bool ready_sent_ = false;
 };
 

@@ -92,6 +92,34 @@ TEST_F(StarTest, ReportsLostHostOnceUnlessDeparted) {
   EXPECT_TRUE(star_.all_others_left());
 }
 
+struct CountingWaker final : Waker {
+  void Wake() override { ++wakes; }
+  int wakes = 0;
+};
+
+TEST(StarTurns, WakeTheOwnerAndReadOnlyLinksWithWork) {
+  CountingWaker owner;
+  Star star(HostIndex(0), 3, &owner);
+  std::vector<std::shared_ptr<FakeWire>> wires;
+  for (int host : {1, 2}) {
+    wires.push_back(std::make_shared<FakeWire>());
+    star.Accept(std::make_unique<FakeConnection>(wires.back()));
+    wires.back()->Deliver(Hello(host));
+    star.Poll();
+    EXPECT_FALSE(star.Receive().value().has_value());
+  }
+  owner.wakes = 0;
+  for (const auto& wire : wires) wire->Deliver(Departed(1));
+  star.Poll();
+  EXPECT_FALSE(star.Receive().value().has_value()) << "no link had work";
+  wires[1]->waker->Wake();
+  EXPECT_EQ(owner.wakes, 1);
+  const auto received = star.Receive();
+  ASSERT_TRUE(received.ok() && received->has_value());
+  EXPECT_EQ((*received)->from, HostIndex(2));
+  EXPECT_FALSE(star.Receive().value().has_value()) << "the other link had no work";
+}
+
 TEST_F(StarTest, IsFlushedWhenEverythingIsWritten) {
   auto one = Join(1);
   one->room = 2;

@@ -12,6 +12,7 @@ import cases  # noqa: E402
 import compare  # noqa: E402
 import kernels  # noqa: E402
 import one_host  # noqa: E402
+import scale  # noqa: E402
 import small_calls  # noqa: E402
 import two_hosts  # noqa: E402
 from figures import Row, at_least, at_most, ratio, results  # noqa: E402
@@ -41,7 +42,7 @@ class Results(unittest.TestCase):
         self.assertEqual(result.verdict(), "MISSED (goal <= 1.5)")
 
     def test_rows_have_different_names(self):
-        names = [row.name for group in (kernels, one_host, small_calls, two_hosts) for row in group.rows()]
+        names = [row.name for group in (kernels, one_host, scale, small_calls, two_hosts) for row in group.rows()]
         self.assertEqual(len(names), len(set(names)))
 
 
@@ -77,7 +78,7 @@ class Comparison(unittest.TestCase):
 
     def test_the_kept_run_has_the_rows_of_the_suite(self):
         kept, _ = compare.load(ROOT / "docs/results/bench.jsonl")
-        names = {row.name for group in (kernels, one_host, small_calls, two_hosts) for row in group.rows()}
+        names = {row.name for group in (kernels, one_host, scale, small_calls, two_hosts) for row in group.rows()}
         self.assertEqual(set(kept), names)
 
 
