@@ -1,6 +1,7 @@
 #include "service/transport/peer_listener.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,57 +29,68 @@ void PeerListener::Mark(uint8_t dscp) {
 
 std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   AcceptNew(now);
+  ListLate(now);
   std::vector<Peer> proven;
-  const bool news = std::exchange(woken_, false) || due_ <= now;
-  const bool late = !waiting_.empty() && waiting_.front().deadline() <= now;
-  const bool looks = std::exchange(lookup_due_, false) || late;
-  if (!news && !looks) return proven;
-  if (news) PollEach(pending_, now, proven);
-  if (looks) PollEach(waiting_, now, proven);
-  due_ = kNever;
-  for (const ServerHandshake& handshake : pending_) due_ = std::min(due_, handshake.deadline());
+  for (size_t left = ready_.size(); left > 0; --left) {
+    Advance(static_cast<Pending&>(*ready_.Next()), now, proven);
+  }
   return proven;
 }
 
-void PeerListener::PollEach(Handshakes& handshakes, MonotonicNs now, std::vector<Peer>& proven) {
-  for (auto it = handshakes.begin(); it != handshakes.end();) {
-    absl::StatusOr<std::unique_ptr<Connection>> connection = it->Poll(now);
-    if (connection.ok() && *connection == nullptr) {
-      const auto next = std::next(it);
-      Handshakes& home = it->awaits_secret() ? waiting_ : pending_;
-      if (&home != &handshakes) home.splice(home.end(), handshakes, it);
-      it = next;
-      continue;
-    }
-    if (connection.ok()) {
-      (*connection)->SetWaker(nullptr);
-      const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
-      if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
-      proven.push_back({.preamble = it->preamble(),
-                        .secret = it->secret(),
-                        .connection = *std::move(connection)});
+void PeerListener::ListLate(MonotonicNs now) {
+  for (auto it = waiting_.begin(); it != waiting_.end() && it->handshake.deadline() <= now; ++it) {
+    it->List();
+  }
+  if (due_ > now) return;
+  due_ = kNever;
+  for (Pending& pending : pending_) {
+    if (pending.handshake.deadline() <= now) {
+      pending.List();
     } else {
-      warnings_.Write(it->source(),
-                      absl::StrCat("port ", listener_->local().port, ": connection dropped: ",
-                                   std::string(connection.status().message())),
-                      now);
+      due_ = std::min(due_, pending.handshake.deadline());
     }
-    it = Remove(handshakes, it);
   }
 }
 
-PeerListener::Handshakes::iterator PeerListener::Remove(Handshakes& handshakes,
-                                                        Handshakes::iterator it) {
-  const auto count = count_.find(it->source());
+void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven) {
+  ServerHandshake& handshake = pending.handshake;
+  absl::StatusOr<std::unique_ptr<Connection>> connection = handshake.Poll(now);
+  if (connection.ok() && *connection == nullptr) {
+    if (pending.waits != handshake.awaits_secret()) {
+      std::list<Pending>& home = handshake.awaits_secret() ? waiting_ : pending_;
+      home.splice(home.end(), pending.waits ? waiting_ : pending_, pending.place);
+      pending.waits = handshake.awaits_secret();
+    }
+    if (!pending.waits) due_ = std::min(due_, handshake.deadline());
+    return;
+  }
+  if (connection.ok()) {
+    (*connection)->SetWaker(nullptr);
+    const bool lane = handshake.preamble().purpose == ConnectionPurpose::kLane;
+    if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
+    proven.push_back({.preamble = handshake.preamble(),
+                      .secret = handshake.secret(),
+                      .connection = *std::move(connection)});
+  } else {
+    warnings_.Write(handshake.source(),
+                    absl::StrCat("port ", listener_->local().port, ": connection dropped: ",
+                                 std::string(connection.status().message())),
+                    now);
+  }
+  Remove(pending);
+}
+
+void PeerListener::Remove(Pending& pending) {
+  const auto count = count_.find(pending.handshake.source());
   if (--count->second == 0) count_.erase(count);
-  return handshakes.erase(it);
+  (pending.waits ? waiting_ : pending_).erase(pending.place);
 }
 
 void PeerListener::RetryLookup(CommId id) {
-  for (ServerHandshake& handshake : waiting_) {
-    if (handshake.preamble().comm_id != id) continue;
-    handshake.RetryLookup();
-    lookup_due_ = true;
+  for (Pending& pending : waiting_) {
+    if (pending.handshake.preamble().comm_id != id) continue;
+    pending.handshake.RetryLookup();
+    pending.List();
   }
 }
 
@@ -93,10 +105,13 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     }
     if (*connection == nullptr) return;
     accept_failed_ = false;
-    (*connection)->SetWaker(this);
-    woken_ = true;
-    pending_.emplace_back(*std::move(connection), lookup_, random_, limits_.timeouts, now);
-    ++count_[pending_.back().source()];
+    Connection& accepted = **connection;
+    Pending& added = pending_.emplace_back(ready_, *std::move(connection), lookup_, random_,
+                                           limits_.timeouts, now);
+    added.place = std::prev(pending_.end());
+    accepted.SetWaker(&added);
+    added.List();
+    ++count_[added.handshake.source()];
     if (pending() > limits_.pending) MakeRoom(now);
   }
 }
@@ -106,23 +121,23 @@ void PeerListener::MakeRoom(MonotonicNs now) {
       std::max_element(count_.begin(), count_.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   const std::string source = most->first;
-  for (Handshakes* handshakes : {&waiting_, &pending_}) {
-    const auto oldest =
-        std::find_if(handshakes->begin(), handshakes->end(),
-                     [&](const ServerHandshake& each) { return each.source() == source; });
+  for (std::list<Pending>* handshakes : {&waiting_, &pending_}) {
+    const auto oldest = std::ranges::find_if(
+        *handshakes, [&](const Pending& each) { return each.handshake.source() == source; });
     if (oldest == handshakes->end()) continue;
     warnings_.Write(source,
                     absl::StrCat("port ", listener_->local().port, ": more than ", limits_.pending,
                                  " connections wait for their handshake, most of them from ",
                                  source, "; dropped the oldest one from there"),
                     now);
-    Remove(*handshakes, oldest);
+    Remove(*oldest);
     return;
   }
 }
 
 std::optional<MonotonicNs> PeerListener::NextDeadline() const {
-  const MonotonicNs first = waiting_.empty() ? due_ : std::min(due_, waiting_.front().deadline());
+  const MonotonicNs first =
+      waiting_.empty() ? due_ : std::min(due_, waiting_.front().handshake.deadline());
   return first == kNever ? std::nullopt : std::optional(first);
 }
 

@@ -22,7 +22,7 @@
 #include "base/limited_warnings.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/waker.h"
+#include "base/ready_list.h"
 #include "service/transport/handshake.h"
 #include "service/transport/network.h"
 
@@ -41,7 +41,7 @@ struct Peer {
   std::unique_ptr<Connection> connection;
 };
 
-class PeerListener final : private Waker {
+class PeerListener final {
  public:
   // LIFETIME: `random` and `log` outlive this.
   PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random, Log& log,
@@ -64,14 +64,22 @@ class PeerListener final : private Waker {
   size_t pending() const { return pending_.size() + waiting_.size(); }
 
  private:
-  using Handshakes = std::list<ServerHandshake>;
+  // A turn costs nothing for handshakes without work.
+  struct Pending : ReadyList::Member {
+    template <typename... Arguments>
+    explicit Pending(ReadyList& list, Arguments&&... arguments)
+        : Member(list), handshake(std::forward<Arguments>(arguments)...) {}
+    ServerHandshake handshake;
+    std::list<Pending>::iterator place;
+    bool waits = false;  // in waiting_
+  };
 
-  void Wake() override { woken_ = true; }
   void AcceptNew(MonotonicNs now);
-  void PollEach(Handshakes& handshakes, MonotonicNs now, std::vector<Peer>& proven);
+  void ListLate(MonotonicNs now);
+  void Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
   // Drops the oldest handshake of the address that has most.
   void MakeRoom(MonotonicNs now);
-  Handshakes::iterator Remove(Handshakes& handshakes, Handshakes::iterator it);
+  void Remove(Pending& pending);
 
   std::unique_ptr<Listener> listener_;
   const SecretLookup lookup_;
@@ -79,11 +87,10 @@ class PeerListener final : private Waker {
   Log& log_;
   LimitedWarnings warnings_{log_, "address"};
   const PeerListenerLimits limits_;
-  Handshakes waiting_;                   // for a secret; the longest waiting first
-  Handshakes pending_;                   // the others, the oldest first
-  bool woken_ = false;                   // bytes have arrived for one, or a new one
+  ReadyList ready_;
+  std::list<Pending> waiting_;           // for a secret; the longest waiting first
+  std::list<Pending> pending_;           // the others, the oldest first
   MonotonicNs due_ = kNever;             // no deadline of pending_ is earlier
-  bool lookup_due_ = false;              // the secret of one of waiting_ may be known
   std::map<std::string, size_t> count_;  // of both, by address
   bool accept_failed_ = false;
   bool marked_ = false;

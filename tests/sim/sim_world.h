@@ -145,7 +145,7 @@ class SimHost {
   const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
   const Clock& clock() const { return clock_; }
-  // Processor time of the daemon's turns, and of the longest one.
+  // Processor time of the daemon's turns that did anything, and of the longest one.
   int64_t turns_ns() const { return turns_ns_; }
   int64_t longest_turn_ns() const { return longest_turn_ns_; }
   void AddTurn(int64_t ns) {

@@ -18,7 +18,7 @@
 #include "base/ids.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/links/ready_list.h"
+#include "base/ready_list.h"
 
 namespace mccs {
 

@@ -29,7 +29,7 @@
 #include "base/random.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/links/ready_list.h"
+#include "base/ready_list.h"
 #include "service/transport/handshake.h"
 
 namespace mccs {

@@ -2,8 +2,8 @@
 // costs nothing for the others.
 //
 // OWNER: the component that has the links. THREAD: the owning engine.
-#ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_READY_LIST_H_
-#define MCCS_SERVICE_COMMUNICATOR_LINKS_READY_LIST_H_
+#ifndef MCCS_BASE_READY_LIST_H_
+#define MCCS_BASE_READY_LIST_H_
 
 #include <cstddef>
 #include <deque>
@@ -60,4 +60,4 @@ class ReadyList {
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_COMMUNICATOR_LINKS_READY_LIST_H_
+#endif  // MCCS_BASE_READY_LIST_H_
