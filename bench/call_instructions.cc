@@ -1,11 +1,15 @@
-// Runs small all-reduces, each completed before the next one, in the deterministic simulator
+// Runs small all-reduces on every communicator, each completed before the next one of its
+// communicator, in the deterministic simulator
 // (tests/sim/sim_world.h). tests/instructions counts the instructions of the daemons' turns with
 // valgrind's callgrind: unlike times, they are the same on a busy machine.
 //
-//   call_instructions CALLS [--hosts 1] [--ranks-per-host 2]
+//   call_instructions CALLS [--hosts 1] [--ranks-per-host 2] [--tenants 1] [--communicators 1]
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,16 +21,38 @@ namespace {
 constexpr uint64_t kCount = 2;               // float32
 constexpr int64_t kDelayNs = 20 * kNsPerUs;  // of every byte between hosts
 
+constexpr int64_t kLimitNs = 10 * kNsPerSec;  // of simulated time
+
+struct Options {
+  int calls = 0;
+  int hosts = 1;
+  int ranks_per_host = 2;
+  int tenants = 1;
+  int communicators = 1;  // of each tenant
+};
+
 // Returns whether all calls completed.
-bool Run(int calls, int hosts, int ranks_per_host) {
-  SimWorld world({.hosts = hosts, .network = {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs}});
+bool Run(const Options& options) {
+  SimWorld world(
+      {.hosts = options.hosts, .network = {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs}});
   std::vector<int> host_of_rank;
-  for (int h = 0; h < hosts; ++h) host_of_rank.insert(host_of_rank.end(), ranks_per_host, h);
-  SimJob job(world, host_of_rank, kCount * sizeof(float));
-  if (!job.Form()) return false;
-  for (int i = 0; i < calls; ++i) {
-    job.PostAll(OpKind::kAllReduce, kCount);
-    if (!job.Complete()) return false;
+  for (int h = 0; h < options.hosts; ++h) {
+    host_of_rank.insert(host_of_rank.end(), static_cast<size_t>(options.ranks_per_host), h);
+  }
+  std::deque<SimJob> jobs;
+  for (int tenant = 0; tenant < options.tenants; ++tenant) {
+    for (int i = 0; i < options.communicators; ++i) {
+      jobs.emplace_back(world, host_of_rank, kCount * sizeof(float),
+                        "tenant " + std::to_string(tenant));
+      if (!jobs.back().Form()) return false;
+    }
+  }
+  for (int i = 0; i < options.calls; ++i) {
+    for (SimJob& job : jobs) job.PostAll(OpKind::kAllReduce, kCount);
+    const bool complete = world.RunUntil(
+        [&] { return std::ranges::all_of(jobs, [](const SimJob& job) { return job.Done(); }); },
+        kLimitNs);
+    if (!complete) return false;
   }
   return true;
 }
@@ -35,17 +61,20 @@ bool Run(int calls, int hosts, int ranks_per_host) {
 }  // namespace mccs
 
 int main(int argc, char** argv) {
-  int calls = 0;
-  int hosts = 1;
-  int ranks_per_host = 2;
+  mccs::Options options;
   CLI::App app{"Runs small all-reduces in the simulator, to count instructions with callgrind."};
-  app.add_option("calls", calls, "number of calls")->required()->check(CLI::PositiveNumber);
-  app.add_option("--hosts", hosts)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--ranks-per-host", ranks_per_host)
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("calls", options.calls, "number of calls on each communicator")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  const auto add = [&](const char* name, int& value) {
+    app.add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  add("--hosts", options.hosts);
+  add("--ranks-per-host", options.ranks_per_host);
+  add("--tenants", options.tenants);
+  add("--communicators", options.communicators);
   CLI11_PARSE(app, argc, argv);
-  if (mccs::Run(calls, hosts, ranks_per_host)) return 0;
+  if (mccs::Run(options)) return 0;
   std::cerr << "call_instructions: a call did not complete\n";
   return 1;
 }

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kRanks = 2;
 constexpr size_t kBufferBytes = size_t{1} << 30;
-constexpr size_t kCallBytes = size_t{64} << 20;
 
 struct Rank {
   ncclComm_t comm;
@@ -34,7 +33,12 @@ int main(int argc, char** argv) {
   int communicators = 0;
   app.add_option("--communicators", communicators,
                  "number of additional communicators, never used");
+  size_t call_mib = 64;
+  app.add_option("--call-mib", call_mib, "MiB of one all-reduce; 1024: a whole buffer")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  const size_t call_bytes = call_mib << 20;
   std::array<Rank, kRanks> ranks;
   ncclComm_t comms[kRanks];
   NCCL_OK(ncclCommInitAll(comms, kRanks, nullptr));
@@ -54,11 +58,11 @@ int main(int argc, char** argv) {
   std::printf("registered\n");
   std::fflush(stdout);
   for (size_t b = 0; b < buffers; ++b) {
-    for (size_t at = 0; at < kBufferBytes; at += kCallBytes) {
+    for (size_t at = 0; at + call_bytes <= kBufferBytes; at += call_bytes) {
       NCCL_OK(ncclGroupStart());
       for (const Rank& r : ranks) {
         float* const memory = r.buffers[b] + at / sizeof(float);
-        NCCL_OK(ncclAllReduce(memory, memory, kCallBytes / sizeof(float), ncclFloat, ncclSum,
+        NCCL_OK(ncclAllReduce(memory, memory, call_bytes / sizeof(float), ncclFloat, ncclSum,
                               r.comm, r.stream));
       }
       NCCL_OK(ncclGroupEnd());

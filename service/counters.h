@@ -137,16 +137,20 @@ class WorkTally {
   // Counts one completed operation.
   void Count(OpKind kind, uint64_t bytes) {
     const auto index = static_cast<size_t>(kind);
+    ++calls_;
     ++work_[index].operations;
     work_[index].bytes += bytes;
     tenant_->work[index].operations.Add(1);
     tenant_->work[index].bytes.Add(bytes);
   }
   const WorkByKind& work() const { return work_; }
+  // Of all kinds.
+  uint64_t calls() const { return calls_; }
 
  private:
   const std::shared_ptr<TenantCounters> tenant_;
   WorkByKind work_ = {};
+  uint64_t calls_ = 0;
 };
 
 }  // namespace mccs

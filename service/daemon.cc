@@ -210,6 +210,7 @@ bool Daemon::PollTenants() {
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
   if (!tenants.has_value()) return false;
   ledger_.SetTenants(*std::move(tenants));
+  communicators_->TenantsChanged();
   counters_->Rename([this](const ProcessOrigin& origin) { return ledger_.NameOf(origin); });
   return true;
 }

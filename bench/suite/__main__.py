@@ -26,12 +26,13 @@ import one_host
 import programs
 import scale
 import small_calls
+import tenants
 import two_hosts
 from figures import results
 from measuring import machine
 
 GROUPS = {"kernels": kernels, "one_host": one_host, "two_hosts": two_hosts, "small_calls": small_calls,
-          "scale": scale, "curves": curves}
+          "scale": scale, "tenants": tenants, "curves": curves}
 LAB_HOSTS = 2
 LAB_GPUS = 8
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/turn_cost.h"
 
 namespace mccs {
 namespace {
@@ -217,6 +218,13 @@ bool Communicator::Poll() {
   return moved;
 }
 
+int64_t Communicator::cost() const {
+  const uint64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->moved_bytes() : 0;
+  return static_cast<int64_t>(lane_bytes_ + of_lanes) +
+         static_cast<int64_t>(tally_.calls()) * kCallCost +
+         static_cast<int64_t>(state_changes_) * kStateChangeCost;
+}
+
 absl::StatusOr<bool> Communicator::PollForming() {
   MCCS_ASSIGN_OR_RETURN(const bool moved, forming_->Poll());
   if (forming_->state() == Forming::State::kFormed) Activate();
@@ -307,6 +315,7 @@ WorkDone Communicator::done() const {
 
 void Communicator::Enter(State state) {
   state_ = state;
+  ++state_changes_;
   Gauge* const gauges[] = {&counters_->forming, &counters_->active, &counters_->failed, nullptr};
   Gauge* const gauge = gauges[static_cast<size_t>(state)];
   counted_ = gauge != nullptr ? GaugeShare(*gauge) : GaugeShare();
@@ -433,6 +442,7 @@ bool Communicator::PollClosing() {
     failure_->done = work_->done();
     work_.reset();  // The work and the lanes are the last that point to tenants'
                     // memory.
+    lane_bytes_ += formation_.lanes->moved_bytes();
     formation_.lanes.reset();
   }
   bool moved = false;

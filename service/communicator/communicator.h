@@ -126,6 +126,8 @@ class Communicator {
 
   // Returns true if anything moved.
   bool Poll();
+  // Its costs to the engine so far, besides its turns as such (turn_cost.h).
+  int64_t cost() const;
 
   // Writes the whole state for an operator, except `turns`.
   void WriteState(state::Communicator* out) const;
@@ -253,6 +255,8 @@ class Communicator {
   Reporter reporter_;
 
   State state_ = State::kForming;
+  uint64_t state_changes_ = 0;
+  uint64_t lane_bytes_ = 0;  // moved by lanes that were destroyed
   std::unique_ptr<Forming> forming_;
   std::unique_ptr<ActiveWork> work_;
   std::optional<Failure> failure_;

@@ -139,20 +139,33 @@ bool CommunicatorTable::Poll() {
   bool moved = TakeUpdates();
   std::vector<SplitResult> results;
   std::vector<const Entry*> closed;
-  turns_.BeginRound(env_.access.clock->Now());
-  while (TurnQueue::Participant* const participant = turns_.Next()) {
+  if (!turns_.in_round()) turns_.BeginRound(env_.access.clock->Now());
+  for (int64_t cost = 0; cost < kEngineTurnCost;) {
+    TurnQueue::Participant* const participant = turns_.Next();
+    if (participant == nullptr && !turns_.backlogged()) break;
+    if (participant == nullptr) {
+      turns_.BeginRound(env_.access.clock->Now());
+      continue;
+    }
     Entry& entry = EntryOf(*participant);
+    const int64_t before = CostOf(entry.communicator);
     moved |= GiveTurn(entry, results);
+    const int64_t own = kTurnCost + CostOf(entry.communicator) - before;
+    TurnQueue::Charge(entry, own);
+    cost += own;
     if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);
   }
   JoinSplitRanks(results);
   for (const Entry* entry : closed) Close(*entry);
-  const size_t destroyed = std::max(kDestroyedPerTurn, closed_.size() / kTurnsOfBacklog);
+  const size_t destroyed =
+      std::clamp(closed_.size() / kTurnsOfBacklog, kDestroyedPerTurn, kMaxDestroyedPerTurn);
   for (size_t i = 0; i < destroyed && !closed_.empty(); ++i) closed_.pop_front();
-  return moved || !closed_.empty() ||
-         std::any_of(
-             turns_.due().begin(), turns_.due().end(),
-             [](const TurnQueue::Participant* participant) { return participant->woken(); });
+  return moved || !closed_.empty() || turns_.any_woken() || turns_.in_round() ||
+         turns_.backlogged();
+}
+
+int64_t CommunicatorTable::CostOf(const Communicator& communicator) const {
+  return communicator.cost() + static_cast<int64_t>(env_.device->inline_bytes());
 }
 
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<SplitResult>& results) {
@@ -253,25 +266,31 @@ void CommunicatorTable::Close(const Entry& closed) {
   closed_.push_back(std::move(node.mapped()));
 }
 
+void CommunicatorTable::TenantsChanged() {
+  for (const auto& [number, entry] : entries_) {
+    if (entry->account != nullptr) turns_.MoveTo(*entry, entry->account->name());
+  }
+}
+
 bool CommunicatorTable::quiescent() const {
   return std::all_of(entries_.begin(), entries_.end(),
                      [](const auto& entry) { return entry.second->communicator.quiescent(); });
 }
 
 Urgency CommunicatorTable::urgency() const {
+  if (turns_.any_woken()) return Urgency::kSpin;
   Urgency most = Urgency::kSleep;
-  for (TurnQueue::Participant* participant : turns_.due()) {
-    most = std::max(
-        most, participant->woken() ? Urgency::kSpin : EntryOf(*participant).communicator.urgency());
-  }
+  turns_.ForEachDue([&](TurnQueue::Participant& due) {
+    most = std::max(most, EntryOf(due).communicator.urgency());
+  });
   return most;
 }
 
 MonotonicNs CommunicatorTable::NextDeadline() const {
   MonotonicNs next = turns_.NextDeadline();
-  for (TurnQueue::Participant* participant : turns_.due()) {
-    next = std::min(next, EntryOf(*participant).communicator.NextDeadline());
-  }
+  turns_.ForEachDue([&](TurnQueue::Participant& due) {
+    next = std::min(next, EntryOf(due).communicator.NextDeadline());
+  });
   return next;
 }
 

@@ -1,6 +1,7 @@
 // All communicators of a daemon. Ranks, peers and lanes look up theirs here.
 //
-// Most communicators are idle (libraries split one for every group of ranks), so an idle one costs
+// Tenants share the turns (turn_queue.h), and a turn of the table is bounded (turn_cost.h). Most
+// communicators are idle (libraries split one for every group of ranks), so an idle one costs
 // nothing. A communicator gets a turn only when it is woken, is at work, waits for a ready word, or
 // reaches its deadline. Thousands may close at once: a closed one leaves the indices immediately
 // and is destroyed in a later turn.
@@ -22,6 +23,7 @@
 #include "service/communicator/communicator.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/turn_cost.h"
 #include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
 #include "service/transport/peer_listener.h"
@@ -58,10 +60,13 @@ class CommunicatorTable {
   bool quiescent() const;
   // Without closed ones.
   size_t size() const { return entries_.size(); }
-  // Each turn destroys max(kDestroyedPerTurn, n / kTurnsOfBacklog) of n closed communicators, so
-  // that a backlog shrinks.
+  // Each turn destroys n / kTurnsOfBacklog of n closed communicators, so that a backlog shrinks,
+  // but at least and at most these numbers.
   static constexpr size_t kDestroyedPerTurn = 2;
+  static constexpr size_t kMaxDestroyedPerTurn = 8;
   static constexpr size_t kTurnsOfBacklog = 64;
+  // Assigns the communicators to the Tenants of the daemon's ledger, which have changed.
+  void TenantsChanged();
   // Writes the state of the communicator after cursor `after` (0: of the first). Returns its
   // cursor, from 1 on; nothing after the last one.
   std::optional<uint64_t> WriteNextState(uint64_t after, state::Communicator* out) const;
@@ -87,7 +92,7 @@ class CommunicatorTable {
     // REQUIRES: the first rank's account has admitted a communicator. ReturnAccount returns it.
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
           uint64_t n)
-        : Participant(turns),
+        : Participant(turns, TenantOf(first)),
           number(n),
           join_key(first.id, first.tenant),
           account(first.account),
@@ -106,6 +111,11 @@ class CommunicatorTable {
   };
   using Entries = std::map<uint64_t, Entry*>;  // by number: the oldest first
 
+  // Whose share of the turns a communicator gets: its operator's Tenant, or the daemon's tenant.
+  static const std::string& TenantOf(const JoinRequest& first) {
+    return first.account != nullptr ? first.account->name() : first.tenant;
+  }
+
   static Entry& EntryOf(TurnQueue::Participant& participant) {
     return static_cast<Entry&>(participant);
   }
@@ -118,6 +128,8 @@ class CommunicatorTable {
   void RemoveFromIndex(Entry& entry);
   void UpdateIndex(Entry& entry, const Communicator::Reachability& reachability);
   static void Drop(absl::flat_hash_map<CommId, Entries>& index, CommId id, const Entry& entry);
+  // Costs of the communicator and the device to the engine so far, without the turns as such.
+  int64_t CostOf(const Communicator& communicator) const;
   // Returns true if anything moved.
   bool GiveTurn(Entry& entry, std::vector<SplitResult>& results);
   // Adds ranks to the communicators that splits created.
@@ -129,7 +141,7 @@ class CommunicatorTable {
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
   RosterRelay& relay_;
-  TurnQueue turns_;
+  TurnQueue turns_{kTenantQuantum};
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
   absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn
   absl::flat_hash_map<CommId, Entries> by_id_;     // by the ranks' id and by the roster's id

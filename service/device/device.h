@@ -100,6 +100,14 @@ class Device {
 
   // For logs: "host memory, AVX3_SPR, 2 workers".
   virtual std::string Description() const = 0;
+
+  // Bytes read and written so far by operations that completed within Submit (PendingMemOps): the
+  // engine's own work.
+  uint64_t inline_bytes() const { return inline_bytes_; }
+
+ private:
+  friend struct PendingMemOps;
+  uint64_t inline_bytes_ = 0;
 };
 
 // All MemOps in the device of one owner.
@@ -122,6 +130,7 @@ struct PendingMemOps {
       ++outstanding;
       ++owner->outstanding;
     }
+    if (submitted == Device::Submitted::kFinished) device.inline_bytes_ += BytesMoved(op);
     return submitted != Device::Submitted::kQueueFull;
   }
 

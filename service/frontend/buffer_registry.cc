@@ -33,9 +33,9 @@ absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
   return absl::OkStatus();
 }
 
-std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
+std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped(size_t most) {
   std::vector<Mapped> mapped;
-  for (size_t i = std::min(pending_.size(), kCheckedPerTurn); i > 0; --i) {
+  for (size_t i = std::min({pending_.size(), kCheckedPerTurn, most}); i > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
     if (!pending.mapping->ready()) {
@@ -124,9 +124,9 @@ absl::StatusOr<MappingEnd> BufferRegistry::Release(BufferId id) {
   return gone;
 }
 
-bool BufferRegistry::ReleaseSome() {
-  TakeMapped();
-  for (size_t i = 0; i < kReleasedPerTurn && !buffers_.empty(); ++i)
+bool BufferRegistry::ReleaseSome(size_t most) {
+  TakeMapped(most);
+  for (size_t i = std::min(kReleasedPerTurn, most); i > 0 && !buffers_.empty(); --i)
     buffers_.erase(buffers_.begin());
   return buffers_.empty() && pending_.empty();
 }

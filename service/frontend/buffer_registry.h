@@ -47,22 +47,23 @@ class BufferRegistry {
   absl::StatusOr<MappingEnd> UnmapChunks(BufferId id, const AddressRange& span);
 
   // Results of Register and MapChunk that have completed. kInvalidArgument, kResourceExhausted with
-  // the reason. Each call checks at most kCheckedPerTurn mappings, in round-robin order.
+  // the reason. Each call checks at most kCheckedPerTurn mappings, and at most `most`, in
+  // round-robin order.
   struct Mapped {
     uint64_t request = 0;
     bool is_chunk = false;
     absl::StatusOr<BufferId> id;
   };
   static constexpr size_t kCheckedPerTurn = 64;
-  std::vector<Mapped> TakeMapped();
+  std::vector<Mapped> TakeMapped(size_t most = kCheckedPerTurn);
 
   // Removes the buffer. It is unmapped after its last holder; the returned token expires when that
   // is done.
   absl::StatusOr<MappingEnd> Release(BufferId id);
-  // Removes some buffers, at most kReleasedPerTurn, and cancels pending mappings as they complete.
-  // Returns true when nothing is left.
+  // Removes some buffers, at most kReleasedPerTurn and at most `most`, and cancels as many pending
+  // mappings as they complete. Returns true when nothing is left.
   static constexpr size_t kReleasedPerTurn = 64;
-  bool ReleaseSome();
+  bool ReleaseSome(size_t most = kReleasedPerTurn);
 
   // Returns the buffer of `ref`, if `bytes` bytes from its offset lie within it and are aligned to
   // `alignment`. Otherwise kInvalidArgument.

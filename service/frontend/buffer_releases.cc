@@ -40,9 +40,10 @@ absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const Ad
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over) {
+std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over,
+                                           size_t most) {
   std::vector<uint64_t> ended;
-  for (size_t i = std::min(pending_.size(), kCheckedPerTurn); i > 0; --i) {
+  for (size_t i = std::min({pending_.size(), kCheckedPerTurn, most}); i > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
     if (Step(pending, is_over)) {

@@ -44,9 +44,11 @@ class BufferReleases {
                            std::vector<RingUse> uses);
 
   // Returns the requests whose buffers are now unmapped. Each call checks at most kCheckedPerTurn
-  // releases, in round-robin order, so that a tenant with thousands does not delay others.
+  // releases, and at most `most`, in round-robin order, so that a tenant with thousands does not
+  // delay others.
   static constexpr size_t kCheckedPerTurn = 64;
-  std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over);
+  std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over,
+                             size_t most = kCheckedPerTurn);
 
   bool empty() const { return pending_.empty(); }
 

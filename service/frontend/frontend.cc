@@ -9,34 +9,60 @@ namespace mccs {
 
 bool Frontend::Poll() {
   bool moved = AcceptNew();
-  // All sessions share the limit of ranks that may end, in turn.
-  int ends_left = kRanksEndedPerTurn;
-  const size_t first = sessions_.empty() ? 0 : ++turns_ % sessions_.size();
-  for (size_t i = 0; i < sessions_.size(); ++i) {
-    moved |= sessions_[(first + i) % sessions_.size()]->Poll(ends_left);
-  }
+  size_t closing = 0;
+  moved |= PollSessions(&closing);
+  if (closing == 0) return moved;
   moved |= EndRanks();
-  std::erase_if(sessions_, [this](const auto& session) {
-    if (!session->closed()) return false;
-    const auto own = by_tenant_.find(session->identity().tenant);
-    if (--own->second == 0) by_tenant_.erase(own);
+  moved |= RemoveClosed();
+  return moved;
+}
+
+bool Frontend::PollSessions(size_t* closing) {
+  if (sessions_.empty()) return false;
+  bool moved = false;
+  ++turns_;
+  TurnBudget budget(kRanksEndedPerTurn);
+  const size_t first = first_ % sessions_.size();
+  first_ = first + 1;
+  bool all_served = true;
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    const size_t index = first + i < sessions_.size() ? first + i : first + i - sessions_.size();
+    const Entry& entry = sessions_[index];
+    if (entry.session->IsQuiet()) continue;
+    // The first one that finds nothing left is first in the next turn.
+    if (budget.exhausted() && std::exchange(all_served, false)) first_ = index;
+    entry.tenant->budget.BeginTurn(turns_);
+    budget.ServeTenant(entry.tenant->budget);
+    moved |= entry.session->Poll(budget);
+    *closing += entry.session->closing() ? 1 : 0;
+  }
+  return moved;
+}
+
+bool Frontend::RemoveClosed() {
+  int removed = 0;
+  std::erase_if(sessions_, [&](const Entry& entry) {
+    if (!entry.session->closed() || removed == kSessionsRemovedPerTurn) return false;
+    ++removed;
+    const auto own = tenants_.find(entry.session->identity().tenant);
+    if (--own->second.sessions == 0) tenants_.erase(own);
     return true;
   });
-  return moved;
+  return removed > 0;
 }
 
 bool Frontend::EndRanks() {
   int ended = 0;
   const auto end_from = [&](auto from, auto to) {
     for (auto session = from; session != to && ended < kRanksEndedPerTurn; ++session) {
-      if (!(*session)->EndNextRank()) continue;
-      last_ended_ = (*session)->id().value();
+      if (!session->session->EndNextRank()) continue;
+      last_ended_ = session->session->id().value();
       ++ended;
     }
   };
-  const auto next =
-      std::upper_bound(sessions_.begin(), sessions_.end(), last_ended_,
-                       [](uint64_t id, const auto& session) { return id < session->id().value(); });
+  const auto next = std::upper_bound(
+      sessions_.begin(), sessions_.end(), last_ended_,
+      [](uint64_t id, const Entry& entry) { return id < entry.session->id().value(); });
   end_from(next, sessions_.end());
   // If only one session closes, it uses the whole limit, in several rounds.
   for (int before = -1; before != ended && ended < kRanksEndedPerTurn;) {
@@ -72,17 +98,20 @@ bool Frontend::AcceptFrom(TenantListener& listener) {
 
 void Frontend::AddSession(std::unique_ptr<TenantChannel> channel) {
   const std::string& tenant = channel->identity().tenant;
-  const auto own = by_tenant_.find(tenant);
+  const auto own = tenants_.find(tenant);
   if (sessions_.size() >= kMaxSessions) {
     return LogOnce(absl::StrCat("rejected a process: ", sessions_.size(),
                                 " processes are connected, which is the limit"));
   }
-  if (own != by_tenant_.end() && own->second >= kMaxSessionsPerTenant) {
-    return LogOnce(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second,
+  if (own != tenants_.end() && own->second.sessions >= kMaxSessionsPerTenant) {
+    return LogOnce(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second.sessions,
                                 " are connected, which is the limit per tenant"));
   }
-  ++by_tenant_[tenant];
-  sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)));
+  Tenant& its_tenant = tenants_[tenant];
+  ++its_tenant.sessions;
+  sessions_.push_back(
+      {.session = std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)),
+       .tenant = &its_tenant});
 }
 
 // Suppresses repetitions in the log.
@@ -92,22 +121,22 @@ void Frontend::LogOnce(const std::string& message) {
 }
 
 std::optional<uint64_t> Frontend::WriteNextState(uint64_t after, state::Session* out) const {
-  const auto next =
-      std::upper_bound(sessions_.begin(), sessions_.end(), after,
-                       [](uint64_t id, const auto& session) { return id < session->id().value(); });
+  const auto next = std::upper_bound(
+      sessions_.begin(), sessions_.end(), after,
+      [](uint64_t id, const Entry& entry) { return id < entry.session->id().value(); });
   if (next == sessions_.end()) return std::nullopt;
-  (*next)->WriteState(out);
-  return (*next)->id().value();
+  next->session->WriteState(out);
+  return next->session->id().value();
 }
 
 bool Frontend::PrepareSleep() {
   bool work = false;
-  for (auto& session : sessions_) work |= session->PrepareSleep();
+  for (const Entry& entry : sessions_) work |= entry.session->PrepareSleep();
   return work;
 }
 
 void Frontend::EndSleep() {
-  for (auto& session : sessions_) session->EndSleep();
+  for (const Entry& entry : sessions_) entry.session->EndSleep();
 }
 
 }  // namespace mccs

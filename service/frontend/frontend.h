@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "base/limited_warnings.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_channel.h"
+#include "service/frontend/turn_budget.h"
 
 namespace mccs {
 
@@ -27,6 +29,8 @@ inline constexpr int kAcceptedPerTurn = 16;
 // Maximum number of ranks that one turn ends for calls of their processes, and as many for
 // processes that have exited: a process may have thousands.
 inline constexpr int kRanksEndedPerTurn = 2;
+// Closed sessions removed per turn: each may have hundreds of unread messages in its socket.
+inline constexpr int kSessionsRemovedPerTurn = 2;
 
 // Number of distinct messages about listeners, about one per tenant, whose repetitions are
 // suppressed.
@@ -55,8 +59,22 @@ class Frontend {
   std::optional<uint64_t> WriteNextState(uint64_t after, state::Session* out) const;
 
  private:
+  // The processes of one tenant.
+  struct Tenant {
+    size_t sessions = 0;
+    TenantBudget budget;
+  };
+  struct Entry {
+    std::unique_ptr<Session> session;
+    Tenant* tenant;
+  };
+
+  // Counts the sessions that close.
+  bool PollSessions(size_t* closing);
   // Ends ranks of closing sessions, in round-robin order.
   bool EndRanks();
+  // Removes some closed sessions. Returns true if there were any.
+  bool RemoveClosed();
   bool AcceptNew();
   bool AcceptFrom(TenantListener& listener);
   void AddSession(std::unique_ptr<TenantChannel> channel);
@@ -64,11 +82,12 @@ class Frontend {
 
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantListener>> listeners_;
-  std::vector<std::unique_ptr<Session>> sessions_;            // by id
-  absl::flat_hash_map<std::string, size_t> by_tenant_;        // number of sessions
+  std::vector<Entry> sessions_;                               // by id
+  std::map<std::string, Tenant> tenants_;                     // those with sessions, by name
   absl::flat_hash_map<std::string, RepeatedMessage> logged_;  // about listeners, by message
   uint64_t last_id_ = 0;
   uint64_t turns_ = 0;
+  size_t first_ = 0;         // index of the session that is first in the next turn
   uint64_t last_ended_ = 0;  // id of the session that last ended a rank
 };
 

@@ -14,6 +14,10 @@ namespace {
 
 constexpr int kMessagesPerTurn = 16;
 constexpr size_t kMaxPendingMappings = 256;
+// Costs of requests in the units of the TurnBudget.
+constexpr int kRequestCost = 1;
+// It creates a communicator or a rank's shared memory.
+constexpr int kJoinCost = 16;
 
 }  // namespace
 
@@ -21,11 +25,13 @@ constexpr size_t kMaxPendingMappings = 256;
 
 struct Session::Request {
   template <typename Message, typename Reply, Needs needs, auto handler>
-  static constexpr Request Make(State state = State::kOpen, bool ends_rank = false) {
+  static constexpr Request Make(State state = State::kOpen, bool ends_rank = false,
+                                int cost = kRequestCost) {
     return {.kind = Message::kKind,
             .bytes = sizeof(Message),
             .state = state,
             .ends_rank = ends_rank,
+            .cost = cost,
             .run = &Session::Run<Message, Reply, needs, handler>};
   }
 
@@ -33,6 +39,7 @@ struct Session::Request {
   uint32_t bytes;                        // of its message
   State state;                           // of the session: otherwise it violates the protocol
   bool ends_rank;                        // waits for a turn in which a rank may end
+  int cost;                              // without extra_cost_
   void (Session::*run)(TenantMessage&);  // REQUIRES: Check accepted the message
 };
 
@@ -44,6 +51,12 @@ struct Session::Protocol {
   static constexpr Request kWithFd = Request::Make<Message, Reply, Needs::kDescriptor, handler>();
   template <typename Message, typename Reply, auto handler>
   static constexpr Request kOfRank = Request::Make<Message, Reply, Needs::kRank, handler>();
+  template <typename Message, typename Reply, auto handler>
+  static constexpr Request kJoins = Request::Make<Message, Reply, Needs::kNothing, handler>(
+      State::kOpen, /*ends_rank=*/false, kJoinCost);
+  template <typename Message, typename Reply, auto handler>
+  static constexpr Request kJoinsByRank = Request::Make<Message, Reply, Needs::kRank, handler>(
+      State::kOpen, /*ends_rank=*/false, kJoinCost);
   template <typename Message, typename Reply, auto handler>
   static constexpr Request kGreeting =
       Request::Make<Message, Reply, Needs::kNothing, handler>(State::kGreeting);
@@ -62,10 +75,10 @@ struct Session::Protocol {
       kPlain<wire::UnmapChunks, wire::Done, &S::HandleUnmapChunks>,
       kPlain<wire::ReleaseBuffer, wire::Done, &S::HandleRelease>,
 
-      kPlain<wire::CommInit, wire::CommInitReply, &S::HandleInit>,
-      kOfRank<wire::CommSplit, wire::CommInitReply, &S::HandleSplit>,
-      kOfRank<wire::CommShrink, wire::CommInitReply, &S::HandleShrink>,
-      kOfRank<wire::CommGrow, wire::CommInitReply, &S::HandleGrow>,
+      kJoins<wire::CommInit, wire::CommInitReply, &S::HandleInit>,
+      kJoinsByRank<wire::CommSplit, wire::CommInitReply, &S::HandleSplit>,
+      kJoinsByRank<wire::CommShrink, wire::CommInitReply, &S::HandleShrink>,
+      kJoinsByRank<wire::CommGrow, wire::CommInitReply, &S::HandleGrow>,
       kOfRank<wire::CommUniqueId, wire::UniqueIdReply, &S::HandleCommUniqueId>,
       kOfRank<wire::CommRevoke, wire::Done, &S::HandleRevoke>,
       kOfRank<wire::CommSuspend, wire::Done, &S::HandleSuspend>,
@@ -163,34 +176,54 @@ Session::~Session() = default;
 
 // ---- Turns of the engine -----------------------------------------------------------------------
 
-bool Session::Poll(int& ends_left) {
+bool Session::IsQuiet() const {
+  if (state_ != State::kOpen || channel_->HasInput()) return false;
+  if (message_waits_ || !end_reason_.ok() || buffers_.pending() > 0 || !releases_.empty() ||
+      !stops_.empty() || !free_.empty()) {
+    return false;
+  }
+  for (uint32_t word = 0; word < dirty_words_; ++word) {
+    if (region().dirty[word].load(std::memory_order_relaxed) != 0) return false;
+  }
+  return true;
+}
+
+bool Session::Poll(TurnBudget& budget) {
   bool moved = false;
-  if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(ends_left);
+  if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(budget);
   if (state_ == State::kOpen && !end_reason_.ok()) {
     Close();
     moved = true;
   }
-  if (state_ == State::kOpen) moved |= PollDirty();
-  moved |= PollMapped();
-  moved |= PollReleases();
+  if (state_ == State::kOpen) moved |= PollDirty(budget);
+  moved |= PollMapped(budget);
+  moved |= PollReleases(budget);
   moved |= PollStops();
   for (uint32_t handle : std::exchange(free_, {})) {
     ranks_.erase(handle);
     free_below_.insert(handle);
   }
-  if (state_ != State::kClosing || !ranks_.empty()) return moved;
-  const size_t before = buffers_.size() + buffers_.pending();
-  if (buffers_.ReleaseSome()) state_ = State::kClosed;
-  return moved || buffers_.size() + buffers_.pending() != before || closed();
+  if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
+  return moved;
 }
 
-bool Session::PollMessages(int& ends_left) {
+bool Session::ReleaseBuffers(TurnBudget& budget) {
+  const size_t before = buffers_.size() + buffers_.pending();
+  const bool last = buffers_.ReleaseSome(static_cast<size_t>(budget.left()));
+  const size_t released = before - (buffers_.size() + buffers_.pending());
+  budget.Spend(static_cast<int>(released));
+  if (last) state_ = State::kClosed;
+  return released > 0 || closed() || budget.left() == 0;
+}
+
+bool Session::PollMessages(TurnBudget& budget) {
   const MemoryMapper& mapper = env_.device->mapper();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     // Each pending mapping has a descriptor. The event that ends it wakes the engine.
     if (buffers_.pending() >= kMaxPendingMappings || mapper.IsFull(identity().tenant)) {
       return i > 0;
     }
+    if (budget.left() == 0) return true;
     absl::StatusOr<bool> received = true;
     if (!std::exchange(message_waits_, false)) received = channel_->Receive(&message_);
     if (!received.ok()) {
@@ -201,15 +234,15 @@ bool Session::PollMessages(int& ends_left) {
     if (!*received) return i > 0;
     const absl::StatusOr<const Request*> request = Check(message_);
     if (request.ok() && (*request)->ends_rank) {
-      message_waits_ = ends_left == 0;
+      message_waits_ = !budget.TakeRankEnd();
       if (message_waits_) {
         CloseDescriptors();
         return true;
       }
-      --ends_left;
     }
     if (request.ok()) {
       (this->*(*request)->run)(message_);
+      budget.Spend((*request)->cost + std::exchange(extra_cost_, 0));
     } else {
       EndOnError(request.status());
     }
@@ -230,11 +263,19 @@ void Session::CloseDescriptors() {
 }
 
 // Pairs with the shim's fetch_or after it has advanced a ring's tail.
-bool Session::PollDirty() {
+bool Session::PollDirty(TurnBudget& budget) {
   bool moved = false;
-  for (uint32_t word = 0; word < dirty_words_; ++word) {
+  const uint32_t first = next_dirty_;
+  next_dirty_ = 0;
+  for (uint32_t i = 0; i < dirty_words_; ++i) {
+    const uint32_t word = (first + i) % dirty_words_;
     if (region().dirty[word].load(std::memory_order_relaxed) == 0) continue;
+    if (budget.wakes_left() <= 0) {
+      next_dirty_ = word;
+      return true;
+    }
     uint64_t bits = region().dirty[word].exchange(0, std::memory_order_seq_cst);
+    budget.SpendWakes(std::popcount(bits));
     for (; bits != 0; bits &= bits - 1) {
       auto slot = ranks_.find(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
       if (slot == ranks_.end() || slot->second.communicator() == nullptr) continue;

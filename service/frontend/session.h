@@ -33,6 +33,7 @@
 #include "service/frontend/buffer_releases.h"
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
+#include "service/frontend/turn_budget.h"
 #include "service/tenant_ledger.h"
 
 namespace mccs {
@@ -60,9 +61,12 @@ class Session {
           std::unique_ptr<TenantChannel> channel);
   ~Session();
 
-  // Handles messages and newly posted work. Returns true if it made progress. `ends_left`: how many
-  // ranks of all sessions may still end in this turn; a message that ends a rank waits for that.
-  bool Poll(int& ends_left);
+  // Handles messages and newly posted work, as far as `budget` allows; the rest waits for the next
+  // turn. Returns true if it made progress or work waits.
+  bool Poll(TurnBudget& budget);
+
+  // Poll would do nothing.
+  bool IsQuiet() const;
 
   // The engine is about to sleep: from now on the shim rings the doorbell. Returns true if there is
   // work: do not sleep.
@@ -73,6 +77,7 @@ class Session {
   // millisecond with all its consequences, so the Frontend limits their number per turn.
   bool EndNextRank();
 
+  bool closing() const { return state_ >= State::kClosing; }
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
   // Describes the session for an operator.
@@ -134,17 +139,20 @@ class Session {
 
   // ---- Turns ------------------------------------------------------------------------------------
 
-  bool PollMessages(int& ends_left);
+  bool PollMessages(TurnBudget& budget);
   // The row of a message that passes the checks of all requests; otherwise the session must end.
   absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
   void CloseDescriptors();
-  bool PollDirty();
-  bool PollMapped();
-  bool PollReleases();
+  bool PollDirty(TurnBudget& budget);
+  bool PollMapped(TurnBudget& budget);
+  bool PollReleases(TurnBudget& budget);
   bool PollStops();
+  // While closing, after the ranks.
+  bool ReleaseBuffers(TurnBudget& budget);
   bool HasStopped(const AwaitedStop& stop) const;
   void DropSomeFailedCalls();
-  std::vector<RingUse> UsesOf(BufferId id) const;
+  // Counts extra_cost_.
+  std::vector<RingUse> UsesOf(BufferId id);
 
   // ---- Ranks ------------------------------------------------------------------------------------
 
@@ -219,6 +227,8 @@ class Session {
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use
+  uint32_t next_dirty_ = 0;    // the word that PollDirty looks at first
+  int extra_cost_ = 0;         // of the request being handled, besides that of its row
   TenantMessage message_;
   absl::Status end_reason_;   // why the session ends, or must end; OK: it goes on
   uint32_t next_to_end_ = 0;  // CommHandle; from kClosing on

@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kRecordsPerRelease = 1 << 14;  // checked for uses of a released buffer
 constexpr size_t kRanksPerTurn = 64;            // checked while releases are pending
+// Costs in the units of the TurnBudget: records checked in the time of one, and the records that
+// could be checked in the time that one rank takes.
+constexpr size_t kRecordsPerUnit = 256;
+constexpr size_t kRecordsPerRank = 2;
 
 }  // namespace
 
@@ -27,9 +31,12 @@ Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, Un
 }
 
 // Answers requests whose memory was mapped or rejected.
-bool Session::PollMapped() {
-  if (state_ != State::kOpen) return false;
-  const std::vector<BufferRegistry::Mapped> mapped = buffers_.TakeMapped();
+bool Session::PollMapped(TurnBudget& budget) {
+  if (state_ != State::kOpen || buffers_.pending() == 0) return false;
+  if (budget.left() == 0) return true;
+  const std::vector<BufferRegistry::Mapped> mapped =
+      buffers_.TakeMapped(static_cast<size_t>(budget.left()));
+  budget.Spend(static_cast<int>(mapped.size()));
   for (const BufferRegistry::Mapped& done : mapped) {
     if (done.is_chunk) {
       Answer<wire::Done>(done.request, done.id.status());
@@ -44,31 +51,34 @@ bool Session::PollMapped() {
 
 Session::Outcome Session::HandleRelease(const wire::ReleaseBuffer& request) {
   const BufferId id(request.buffer_id);
-  const absl::Status begun = releases_.Begin(request.header.request, id, UsesOf(id));
-  if (begun.ok()) PollReleases();
-  return Later(begun);
+  return Later(releases_.Begin(request.header.request, id, UsesOf(id)));
 }
 
 // For each ring, the last posted record that names the buffer.
-std::vector<RingUse> Session::UsesOf(BufferId id) const {
+std::vector<RingUse> Session::UsesOf(BufferId id) {
   std::vector<RingUse> uses;
   size_t budget = kRecordsPerRelease;
   for (const auto& [handle, slot] : ranks_) {
     const uint64_t last = slot.endpoint().LastUseOf(id, &budget);
     if (last > 0) uses.push_back({handle, last, slot.origin().serial});
   }
+  extra_cost_ += static_cast<int>((ranks_.size() * kRecordsPerRank + kRecordsPerRelease - budget) /
+                                  kRecordsPerUnit);
   return uses;
 }
 
-bool Session::PollReleases() {
+bool Session::PollReleases(TurnBudget& budget) {
   if (releases_.empty()) return false;
+  if (budget.left() == 0) return true;
   DropSomeFailedCalls();
-  const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
+  const auto is_over = [this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
     // The handle may have been reused for another rank.
     return slot == ranks_.end() || slot->second.origin().serial != use.serial ||
            slot->second.endpoint().HasTaken(use.records);
-  });
+  };
+  const std::vector<uint64_t> ended = releases_.Poll(is_over, static_cast<size_t>(budget.left()));
+  budget.Spend(static_cast<int>(ended.size()));
   for (uint64_t request : ended) AnswerDone(request);
   return !ended.empty();
 }
@@ -105,7 +115,6 @@ Session::Outcome Session::HandleUnmapChunks(const wire::UnmapChunks& request) {
   const BufferId id(request.buffer_id);
   const absl::Status begun = releases_.BeginChunks(request.header.request, id,
                                                    {request.offset, request.bytes}, UsesOf(id));
-  if (begun.ok()) PollReleases();
   return Later(begun);
 }
 

@@ -36,6 +36,9 @@ class TenantChannel {
  public:
   virtual ~TenantChannel() = default;
 
+  // Whether Receive may return something other than false. Cheap: called for every process in every
+  // turn.
+  virtual bool HasInput() = 0;
   // True: *message contains a message. False: none has arrived. kUnavailable: the process has
   // ended.
   virtual absl::StatusOr<bool> Receive(TenantMessage* message) = 0;

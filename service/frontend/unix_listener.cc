@@ -113,6 +113,12 @@ class UnixChannel final : public TenantChannel {
     reactor_.Unwatch(doorbell_.get());
   }
 
+  bool HasInput() override {
+    // The doorbell only ends the sleep. It is never read: the tenant shares the file and could
+    // have made it block; each ring is an edge event, whatever the count.
+    doorbell_rang_.readable = false;
+    return process_ended_.readable || socket_ready_.readable || socket_ready_.hangup;
+  }
   absl::StatusOr<bool> Receive(TenantMessage* message) override;
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
     return socket_.Send(message, fds);
@@ -130,10 +136,7 @@ class UnixChannel final : public TenantChannel {
 
 absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   if (process_ended_.readable) return absl::UnavailableError("the process has ended");
-  // The doorbell only ends the sleep. It is never read: the tenant shares the file and could
-  // have made it block; each ring is an edge event, whatever the count.
-  doorbell_rang_.readable = false;
-  if (!socket_ready_.readable && !socket_ready_.hangup) return false;
+  if (!HasInput()) return false;
   const absl::StatusOr<bool> received = socket_.Receive(message);
   if (received.ok() && !*received) socket_ready_.readable = false;
   return received;

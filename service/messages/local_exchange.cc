@@ -60,17 +60,18 @@ void LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
 absl::StatusOr<bool> LocalExchange::Poll(std::vector<OpenMessage>& done) {
   if (!mem_ops_.status.ok()) return mem_ops_.status;
   bool moved = false;
-  size_t kept = 0;
-  for (std::unique_ptr<Copy>& copy : copies_) {
+  const PollLimit limit(device_);
+  for (size_t i = std::min(copies_.size(), PollLimit::kCopies); i > 0 && limit.left(); --i) {
+    std::unique_ptr<Copy> copy = std::move(copies_.front());
+    copies_.pop_front();
     if (copy->copy.Advance(device_, &moved)) {
       done.push_back(copy->send);
       done.push_back(copy->receive);
       moved = true;
     } else {
-      copies_[kept++].swap(copy);
+      copies_.push_back(std::move(copy));
     }
   }
-  copies_.resize(kept);
   return moved;
 }
 
@@ -104,12 +105,14 @@ void LocalPuts::WindowsChanged() {
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
   if (!mem_ops_.status.ok()) return mem_ops_.status;
   bool moved = false;
-  size_t kept = 0;
-  copying_ = 0;
-  for (size_t i = 0; i < busy_.size(); ++i) {
-    Pair& pair = *busy_[i];
-    Progress progress = Progress::kComplete;
-    while (!pair.calls.empty()) {
+  const PollLimit limit(*parts_.device);
+  size_t calls_left = PollLimit::kCopies;
+  for (size_t i = busy_.size(); i > 0 && calls_left > 0 && limit.left(); --i) {
+    Pair& pair = *busy_.front();
+    const bool was_copying = pair.copy != nullptr;
+    Progress progress = Progress::kUnderWay;
+    while (!pair.calls.empty() && calls_left > 0 && limit.left()) {
+      --calls_left;
       MCCS_ASSIGN_OR_RETURN(progress, Advance(pair, &moved));
       if (progress != Progress::kComplete) break;
       const OpenMessage call = pair.calls.front();
@@ -119,12 +122,16 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
       done.push_back(call);
       moved = true;
     }
+    if (was_copying) --copying_;
     if (pair.copy != nullptr) ++copying_;
+    busy_.pop_front();
     if (pair.calls.empty()) continue;
-    if (progress == Progress::kWaits) waiting_.push_back(&pair);
-    if (progress == Progress::kUnderWay) busy_[kept++] = &pair;
+    if (progress == Progress::kWaits) {
+      waiting_.push_back(&pair);
+    } else {
+      busy_.push_back(&pair);
+    }
   }
-  busy_.resize(kept);
   return moved;
 }
 

@@ -59,6 +59,24 @@ class DeviceCopy {
   std::array<Part, kParts> parts_;
 };
 
+// Ends a Poll over copies when the engine has done enough for one turn. The next Poll continues
+// with the next copies.
+class PollLimit {
+ public:
+  // Copies, or puts and signals.
+  static constexpr size_t kCopies = 128;
+  // Read and written by the engine itself; rounded up to one part of a copy.
+  static constexpr uint64_t kBytes = 256 << 10;
+
+  explicit PollLimit(const Device& device)
+      : device_(device), end_(device.inline_bytes() + kBytes) {}
+  bool left() const { return device_.inline_bytes() < end_; }
+
+ private:
+  const Device& device_;
+  const uint64_t end_;
+};
+
 // The sends and receives: matched in the order of the calls.
 class LocalExchange {
  public:
@@ -70,8 +88,8 @@ class LocalExchange {
   // Adds a call of either end; the copy starts when both ends have called. kFailedPrecondition: the
   // two calls do not match.
   absl::Status Add(const OpenMessage& message);
-  // Advances the copies and appends complete messages to `done`. Returns true if anything moved. An
-  // error of the device is permanent.
+  // Advances the copies, within the PollLimit, and appends complete messages to `done`. Returns
+  // true if anything moved. An error of the device is permanent.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   bool copying() const { return !copies_.empty(); }
@@ -96,7 +114,8 @@ class LocalExchange {
   Device& device_;
   MemOpOwner mem_ops_;
   absl::flat_hash_map<RankPair, Waiting> waiting_;
-  std::vector<std::unique_ptr<Copy>> copies_;  // the device holds their addresses
+  // The next to advance first. The device holds their addresses.
+  std::deque<std::unique_ptr<Copy>> copies_;
 };
 
 // Puts and signals between ranks of this host, or of a rank to itself: copied by the device into
@@ -119,9 +138,9 @@ class LocalPuts {
   void Add(const OpenMessage& call);
   // A local rank has opened or closed a window, or has left: waiting calls check again.
   void WindowsChanged();
-  // Advances the copies and appends complete calls to `done`. Returns true if anything moved.
-  // Errors: as for WindowPort::FindInWindow and SignalCounts::Count, and permanent ones of the
-  // device.
+  // Advances the copies, within the PollLimit, and appends complete calls to `done`. Returns true
+  // if anything moved. Errors: as for WindowPort::FindInWindow and SignalCounts::Count, and
+  // permanent ones of the device.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
   // The device has, or can take, a part of a copy.
@@ -154,7 +173,7 @@ class LocalPuts {
   size_t copying_ = 0;  // number of pairs
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
-  std::vector<Pair*> busy_;
+  std::deque<Pair*> busy_;      // the next to advance first
   std::vector<Pair*> waiting_;  // for their windows
 };
 

@@ -11,8 +11,9 @@
 namespace mccs {
 namespace {
 
-// Calls taken from one rank in one turn, for fairness.
+// Calls taken from one rank, and from all of them, in one turn, for fairness.
 constexpr int kCallsPerTurn = 64;
+constexpr int kCallsOfAllPerTurn = 256;
 // A departed rank opens and closes no windows.
 constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
@@ -34,12 +35,7 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
 }
 
 absl::StatusOr<bool> MessageLoop::Poll() {
-  bool moved = false;
-  for (const LocalRank& local : ranks_) {
-    if (local.port == nullptr) continue;
-    MCCS_ASSIGN_OR_RETURN(const bool took, TakeCalls(local));
-    moved |= took;
-  }
+  MCCS_ASSIGN_OR_RETURN(bool moved, TakeCalls());
   moved |= CheckWindows();
   for (const auto& peer : peers_) {
     if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
@@ -53,13 +49,29 @@ absl::StatusOr<bool> MessageLoop::Poll() {
   return moved;
 }
 
-absl::StatusOr<bool> MessageLoop::TakeCalls(const LocalRank& local) {
+absl::StatusOr<bool> MessageLoop::TakeCalls() {
+  int taken = 0;
+  const size_t first = std::exchange(next_rank_, 0);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const size_t index = (first + i) % ranks_.size();
+    if (taken >= kCallsOfAllPerTurn) {
+      next_rank_ = index;
+      break;
+    }
+    if (ranks_[index].port == nullptr) continue;
+    MCCS_ASSIGN_OR_RETURN(const int of_rank, TakeCallsOf(ranks_[index]));
+    taken += of_rank;
+  }
+  return taken > 0;
+}
+
+absl::StatusOr<int> MessageLoop::TakeCallsOf(const LocalRank& local) {
   for (int taken = 0; taken < kCallsPerTurn; ++taken) {
     MCCS_ASSIGN_OR_RETURN(const PostedMessage* call, local.port->TakeMessage());
-    if (call == nullptr) return taken > 0;
+    if (call == nullptr) return taken;
     MCCS_RETURN_IF_ERROR(Add(local, *call));
   }
-  return true;
+  return kCallsPerTurn;
 }
 
 absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call) {

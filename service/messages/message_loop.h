@@ -80,7 +80,10 @@ class MessageLoop {
   std::string DescribeUnmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
-  absl::StatusOr<bool> TakeCalls(const LocalRank& local);
+  // Returns true if there were any.
+  absl::StatusOr<bool> TakeCalls();
+  // Returns their number.
+  absl::StatusOr<int> TakeCallsOf(const LocalRank& local);
   absl::Status Add(const LocalRank& local, const PostedMessage& call);
   absl::flat_hash_map<RankPair, uint64_t>& CounterOf(OpKind kind);
   PeerMessages& PeerAt(HostIndex host);
@@ -104,6 +107,7 @@ class MessageLoop {
   // Total calls taken from local ranks, by pair.
   absl::flat_hash_map<RankPair, uint64_t> sends_, receives_, puts_, waits_;
   std::vector<OpenMessage> done_;  // scratch memory
+  size_t next_rank_ = 0;           // index in ranks_, first in the next TakeCalls
   uint64_t completed_ = 0;
   uint64_t bytes_ = 0;
 };

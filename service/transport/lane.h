@@ -107,7 +107,20 @@ class LaneEnd {
   // The current addresses; empty hosts while stalled.
   virtual Endpoint local() const = 0;
   virtual Endpoint remote() const = 0;
+
+  // Bytes written to and read from its connections so far.
+  uint64_t moved_bytes() const { return moved_bytes_; }
+
+ protected:
+  void CountMoved(size_t bytes) { moved_bytes_ += bytes; }
+
+ private:
+  uint64_t moved_bytes_ = 0;
 };
+
+// A lane's Poll ends when it has moved this much, at the end of a system call, so that other lanes
+// and tenants get their turns.
+inline constexpr uint64_t kMaxBytesPerPoll = 1 << 20;
 
 class SendLane : public LaneEnd {
  public:

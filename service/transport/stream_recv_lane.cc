@@ -87,7 +87,8 @@ void StreamRecvLane::Release(SliceNumber n) {
 bool StreamRecvLane::Poll() {
   if (link_.get() == nullptr) return false;
   bool moved = false;
-  for (int i = 0; i < kMaxReadsPerPoll && ReadSome(); ++i) moved = true;
+  const uint64_t end = moved_bytes() + kMaxBytesPerPoll;
+  for (int i = 0; i < kMaxReadsPerPoll && moved_bytes() < end && ReadSome(); ++i) moved = true;
   if (link_.get() != nullptr && FlushAcks(moved)) moved = true;
   return moved || link_.get() == nullptr;
 }
@@ -117,6 +118,7 @@ bool StreamRecvLane::ReadSome() {
     return false;
   }
   if (*got == 0) return false;
+  CountMoved(*got);
   Consume(*got);
   while (ParseInbox()) {
   }

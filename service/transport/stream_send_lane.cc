@@ -82,7 +82,10 @@ bool StreamSendLane::Poll() {
   const bool connected = link_.get() != nullptr;
   if (connected) {
     moved = ReadAcks();
-    for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
+    const uint64_t end = moved_bytes() + kMaxBytesPerPoll;
+    for (int i = 0; i < kMaxWritesPerPoll && moved_bytes() < end && WriteSlices(); ++i) {
+      moved = true;
+    }
   }
   if (gate_ != nullptr) ReportToGate();
   return moved || (connected && link_.get() == nullptr);
@@ -183,6 +186,7 @@ bool StreamSendLane::WriteSlices() {
     link_.Stall(written.status());
     return false;
   }
+  CountMoved(*written);
   const uint64_t payload = Advance(*written);
   if (gate_ != nullptr && payload > 0) gate_->Sent(payload);
   return *written > 0;

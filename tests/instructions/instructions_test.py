@@ -18,6 +18,8 @@ BIN = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin"))
 CALLS = 200
 # Limit of a change that needs no look: other compilers and C libraries differ by less.
 TOLERANCE = 0.10
+# Allowed factor of the instructions per call with many busy tenants over those with one.
+TENANTS_TOLERANCE = 1.25
 # By (hosts, ranks per host): instructions per all-reduce of 8 bytes, of all daemons. They include the turns in which a
 # simulated daemon finds nothing to do, and the simulated network. Lower a bound whenever a change makes it too generous.
 KEPT = {(1, 2): 15_900, (1, 8): 37_850, (2, 1): 70_750, (2, 2): 82_150}
@@ -62,9 +64,9 @@ class InstructionsPerSlice(unittest.TestCase):
 
 @unittest.skipIf(shutil.which("valgrind") is None, "valgrind is not installed: run scripts/setup")
 class InstructionsPerCall(unittest.TestCase):
-    def count(self, calls, hosts, ranks_per_host):
+    def count(self, calls, hosts, ranks_per_host, *more):
         instructions, _ = count("mccs::Daemon::Poll(bool)", "call_instructions", calls, "--hosts", hosts,
-                                "--ranks-per-host", ranks_per_host)
+                                "--ranks-per-host", ranks_per_host, *more)
         return instructions
 
     def check(self, hosts, ranks_per_host):
@@ -75,6 +77,19 @@ class InstructionsPerCall(unittest.TestCase):
         self.assertGreater(per_call, 0, "callgrind counted no turn of a daemon: was Daemon::Poll renamed?")
         self.assertLessEqual(per_call, KEPT[shape] * (1 + TOLERANCE))
         self.assertGreaterEqual(per_call, KEPT[shape] * (1 - TOLERANCE), "better: lower the kept value")
+
+    def per_call(self, tenants, communicators):
+        """Instructions per call on each communicator of each tenant, on one host."""
+        calls = 10
+        load = 1, 2, "--tenants", tenants, "--communicators", communicators
+        return (self.count(2 * calls, *load) - self.count(calls, *load)) / calls / tenants / communicators
+
+    def test_a_call_costs_the_same_next_to_many_tenants(self):
+        one = self.per_call(1, 8)
+        many = self.per_call(32, 8)
+        print(f"1 tenant x 8 communicators: {one:.0f} instructions per call, 32 tenants x 8: {many:.0f}")
+        self.assertGreater(one, 0)
+        self.assertLessEqual(many, one * TENANTS_TOLERANCE)
 
     def test_two_ranks_of_one_host(self):
         self.check(1, 2)

@@ -17,6 +17,7 @@ class SimChannel final : public TenantChannel {
   SimChannel(std::shared_ptr<SimPipe> pipe, TenantIdentity identity)
       : pipe_(std::move(pipe)), identity_(std::move(identity)) {}
 
+  bool HasInput() override { return pipe_->dead || !pipe_->to_daemon.empty(); }
   absl::StatusOr<bool> Receive(TenantMessage* message) override {
     if (pipe_->dead) return absl::UnavailableError("the process has ended");
     if (pipe_->to_daemon.empty()) return false;

@@ -129,15 +129,20 @@ absl::StatusOr<bool> CommunicatorLanes::Poll() {
   if (!gated_ && options_.pacing != nullptr && options_.pacing->has_classes()) Gate();
   bool moved = false;
   absl::Status in_use;
+  const auto poll = [this](LaneSet& set) {
+    const uint64_t before = set.moved_bytes();
+    absl::StatusOr<bool> set_moved = set.Poll();
+    moved_bytes_ += set.moved_bytes() - before;
+    return set_moved;
+  };
   for (LaneSet* set : {messages_.get(), current_.get(), old_.get()}) {
     if (set == nullptr) continue;
-    const absl::StatusOr<bool> set_moved =
-        set->Poll();  // polls every set, even after one has failed
+    const absl::StatusOr<bool> set_moved = poll(*set);  // every set, even after one has failed
     in_use.Update(set_moved.status());
     moved |= set_moved.ok() && *set_moved;
   }
   if (next_ != nullptr && next_status_.ok()) {
-    const absl::StatusOr<bool> next_moved = next_->Poll();
+    const absl::StatusOr<bool> next_moved = poll(*next_);
     next_status_ = next_moved.status();
     moved |= !next_moved.ok() || *next_moved;
   }

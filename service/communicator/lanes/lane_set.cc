@@ -251,8 +251,25 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
 absl::StatusOr<bool> LaneSet::Poll() {
   MCCS_RETURN_IF_ERROR(rejected_memory_);
   bool moved = false;
-  for (const auto& lane : incoming_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
-  for (const auto& lane : outgoing_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
+  const uint64_t end = moved_bytes_ + kBytesPerPoll;
+  const auto poll = [&](auto& lane) {
+    const uint64_t before = lane.lane().moved_bytes();
+    const absl::Status status = lane.Poll(&moved);
+    moved_bytes_ += lane.lane().moved_bytes() - before;
+    return status;
+  };
+  const size_t lanes = incoming_.size() + outgoing_.size();
+  const size_t first = std::exchange(next_lane_, 0);
+  for (size_t polled = 0; polled < lanes; ++polled) {
+    const size_t lane = (first + polled) % lanes;
+    if (moved_bytes_ >= end) {
+      next_lane_ = lane;
+      moved = true;
+      break;
+    }
+    MCCS_RETURN_IF_ERROR(lane < incoming_.size() ? poll(*incoming_[lane])
+                                                 : poll(*outgoing_[lane - incoming_.size()]));
+  }
   idle_ = !moved;
   return moved;
 }

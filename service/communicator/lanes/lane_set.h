@@ -120,7 +120,12 @@ class LaneSet final : public LaneDirectory {
   bool ready() const;
   // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
   // protocol, or there is no memory for a lane that a peer opened.
+  // Ends when kBytesPerPoll have been moved, rounded up to a lane's Poll; the next call continues
+  // with the next lane.
+  static constexpr uint64_t kBytesPerPoll = 1 * kMiB;
   absl::StatusOr<bool> Poll();
+  // By all calls of Poll.
+  uint64_t moved_bytes() const { return moved_bytes_; }
   // Everything sent and received has been acknowledged: closing loses nothing.
   bool drained() const;
   // `host` has finished all its work and may close its lanes: a broken connection is not an error.
@@ -175,6 +180,8 @@ class LaneSet final : public LaneDirectory {
   uint64_t reserved_bytes_ = 0;   // of these, not allocated yet
   absl::Status rejected_memory_;  // for a lane that a peer opened
   bool idle_ = false;             // the last Poll moved nothing
+  uint64_t moved_bytes_ = 0;
+  size_t next_lane_ = 0;  // where Poll begins: incoming lanes first, then outgoing ones
 };
 
 }  // namespace mccs

@@ -11,9 +11,6 @@
 namespace mccs {
 namespace {
 
-// Small operations that one communicator may complete in one turn, for fairness.
-constexpr int kOperationsPerTurn = 8;
-
 // A posted call was validated against its rank's own view of the communicator. It is validated
 // again against the plan's layout before the plan gets its addresses.
 absl::Status CheckShape(const PostedOperation& call, int ranks) {
@@ -123,7 +120,8 @@ absl::StatusOr<bool> OperationLoop::Poll() {
 
 absl::StatusOr<bool> OperationLoop::Advance() {
   bool moved = false;
-  for (int i = 0; i < kOperationsPerTurn; ++i) {
+  const uint64_t end = device_.inline_bytes() + kBytesPerTurn;
+  for (int i = 0; i < kOperationsPerTurn && device_.inline_bytes() < end; ++i) {
     if (!executor_->running()) {
       // Operations after the boundary run under the other strategy: the owner switches first.
       if (change_.ReadyToSwitch(completed_)) return moved;

@@ -66,7 +66,11 @@ class OperationLoop {
   // LIFETIME: `lanes`, until the next call or the end of the loop.
   void SwitchTo(const Strategy& strategy, LaneSet& lanes);
 
-  // Advances operations, at most a few small ones per call, so that communicators share the engine.
+  // Advances operations, at most a few small ones per call, so that communicators share the engine:
+  // it completes at most kOperationsPerTurn, and starts none after the engine itself has read and
+  // written kBytesPerTurn.
+  static constexpr int kOperationsPerTurn = 8;
+  static constexpr uint64_t kBytesPerTurn = 128 << 10;
   // Returns true if anything moved. An error ends the communicator: mismatched collectives
   // (kFailedPrecondition), an invalid record (kInvalidArgument).
   absl::StatusOr<bool> Poll();

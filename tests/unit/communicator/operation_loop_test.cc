@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <numeric>
@@ -34,12 +35,15 @@ constexpr uint64_t kBlock = kCount * sizeof(int32_t);
 class CallingPort final : public IdlePort {
  public:
   CallingPort() { std::iota(input.begin(), input.end(), 0); }
-  absl::StatusOr<const PostedOperation*> Front() override { return complete ? nullptr : &call; }
+  absl::StatusOr<const PostedOperation*> Front() override {
+    return complete && !repeats ? nullptr : &call;
+  }
   bool FrontReady() override { return true; }
   void Complete() override { complete = true; }
 
   PostedOperation call;
   bool complete = false;
+  bool repeats = false;  // another call follows each one
   std::vector<int32_t> input = std::vector<int32_t>(kRanks * kCount);
   std::vector<int32_t> output = std::vector<int32_t>(kRanks * kCount, -1);
 };
@@ -110,6 +114,41 @@ class OperationLoopTest : public testing::Test {
   WorkTally tally_{std::make_shared<TenantCounters>()};
   std::unique_ptr<OperationLoop> loop_;
 };
+
+// ---- Work per turn ------------------------------------------------------------------------------
+
+// The number of calls that one Poll completes when each rank always has another one.
+class ManyCallsTest : public OperationLoopTest {
+ protected:
+  uint64_t CallsOfOnePoll(uint64_t count) {
+    std::vector<int32_t> memory(count);
+    Call(OpKind::kAllReduce, 0, count);
+    for (CallingPort& port : ports_) {
+      port.repeats = true;
+      port.call.input = port.call.output = SpanOf(memory);
+    }
+    uint64_t most = 0;
+    for (int turn = 0; turn < 10; ++turn) {
+      const uint64_t before = loop_->completed();
+      const auto moved = loop_->Poll();
+      EXPECT_TRUE(moved.ok() && *moved) << moved.status();
+      most = std::max(most, loop_->completed() - before);
+    }
+    return most;
+  }
+};
+
+TEST_F(ManyCallsTest, OnePollCompletesALimitedNumberOfSmallCalls) {
+  EXPECT_EQ(CallsOfOnePoll(2), static_cast<uint64_t>(OperationLoop::kOperationsPerTurn));
+}
+
+TEST_F(ManyCallsTest, OnePollStartsNoCallAfterALimitedNumberOfBytes) {
+  // Each reads three inputs and writes three outputs.
+  constexpr uint64_t kCallBytes = OperationLoop::kBytesPerTurn / 2;
+  EXPECT_EQ(CallsOfOnePoll(kCallBytes / (2 * kRanks * sizeof(int32_t)) + 1), 2u);
+}
+
+// ---- Checks -------------------------------------------------------------------------------------
 
 TEST_F(OperationLoopTest, RunsCallWithSufficientBuffers) {
   Call(OpKind::kGather, 0);

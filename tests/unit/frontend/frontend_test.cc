@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,119 @@ TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
   }
   EXPECT_EQ(world_.host(0).log().Count("rejected a process of tenant red"), 1u);
 }
+
+// ---- Work per turn ------------------------------------------------------------------------------
+
+class FrontendTurnTest : public FrontendTest {
+ protected:
+  std::deque<RawTenant>& AddProcesses(const TenantIdentity& identity, size_t processes) {
+    std::deque<RawTenant>& tenants = tenants_.emplace_back();
+    for (size_t i = 0; i < processes; ++i) {
+      tenants.emplace_back(world_, 0, identity);
+      EXPECT_TRUE(tenants.back().Greet());
+    }
+    return tenants;
+  }
+  static void Flood(std::deque<RawTenant>& tenants, int requests) {
+    for (RawTenant& tenant : tenants) {
+      for (int i = 0; i < requests; ++i) tenant.Send(wire::GetUniqueId{});
+    }
+  }
+  static size_t AnswersTo(const std::deque<RawTenant>& tenants) {
+    size_t answers = 0;
+    for (const RawTenant& tenant : tenants) answers += tenant.pipe().to_tenant.size();
+    return answers;
+  }
+  bool Turn() { return world_.host(0).daemon().Poll(); }
+
+  std::deque<std::deque<RawTenant>> tenants_;
+};
+
+TEST_F(FrontendTurnTest, ATenantsRequestsAreLimitedOverAllItsProcesses) {
+  std::deque<RawTenant>& red = AddProcesses(kRed, 100);
+  RawTenant blue(world_, 0, kBlue);
+  ASSERT_TRUE(blue.Greet());
+  const size_t before = AnswersTo(red);  // Greet ran the world
+  Flood(red, 50);
+  const uint64_t request = blue.Send(wire::GetUniqueId{});
+  EXPECT_TRUE(Turn());
+  EXPECT_TRUE(blue.Take<wire::UniqueIdReply>(request).has_value());
+  EXPECT_LE(AnswersTo(red) - before, static_cast<size_t>(TenantBudget::kPerTurn));
+  // Backpressure: every request is answered.
+  int turns = 1;
+  for (; AnswersTo(red) - before < 100 * 50 && turns < 1000; ++turns) EXPECT_TRUE(Turn());
+  EXPECT_LE(turns, 100 * 50 / TenantBudget::kPerTurn + 1);
+}
+
+TEST_F(FrontendTurnTest, TheRequestsOfAllTenantsTogetherAreLimited) {
+  constexpr size_t kTenants = 30;
+  for (size_t t = 0; t < kTenants; ++t) {
+    AddProcesses({"tenant " + std::to_string(t), static_cast<pid_t>(1000 + t)}, 4);
+  }
+  std::vector<size_t> before;
+  for (std::deque<RawTenant>& tenants : tenants_) {
+    before.push_back(AnswersTo(tenants));
+    Flood(tenants, 100);
+  }
+  const auto answered = [&] {
+    size_t sum = 0;
+    for (size_t t = 0; t < kTenants; ++t) sum += AnswersTo(tenants_[t]) - before[t];
+    return sum;
+  };
+  constexpr size_t kTurns = 30;
+  for (size_t turn = 1; turn <= kTurns; ++turn) {
+    Turn();
+    // The last request of a turn may cost more than what is left.
+    EXPECT_LE(answered(), turn * static_cast<size_t>(TurnBudget::kInTotal)) << "turn " << turn;
+  }
+  for (size_t t = 0; t < kTenants; ++t) {
+    const size_t own = AnswersTo(tenants_[t]) - before[t];
+    EXPECT_GE(own, kTurns * TurnBudget::kInTotal / kTenants / 2) << "tenant " << t;
+    EXPECT_LE(own, kTurns * TurnBudget::kInTotal / kTenants * 2) << "tenant " << t;
+  }
+}
+
+TEST_F(FrontendTurnTest, ManyProcessesThatEndAtOnceAreRemovedInSeveralTurns) {
+  Connect(kRed, 500);
+  ASSERT_TRUE(RunUntilSessions(500));
+  for (const std::shared_ptr<SimPipe>& process : processes_) process->dead = true;
+  size_t before = sessions();
+  for (int turn = 0; turn < 1000 && before > 0; ++turn) {
+    EXPECT_TRUE(Turn());
+    EXPECT_LE(before - sessions(), static_cast<size_t>(kSessionsRemovedPerTurn));
+    before = sessions();
+  }
+  EXPECT_EQ(before, 0u);
+}
+
+TEST_F(FrontendTurnTest, BuffersOfProcessesThatEndAtOnceAreRemovedInSeveralTurns) {
+  constexpr size_t kProcesses = 20;
+  constexpr size_t kBuffers = 100;
+  std::deque<RawTenant>& red = AddProcesses(kRed, kProcesses);
+  for (RawTenant& tenant : red) {
+    for (size_t i = 0; i < kBuffers; ++i) {
+      wire::ReserveRange range{};
+      range.bytes = 1 << 20;
+      tenant.Send(range);
+    }
+  }
+  const auto buffers = [this] {
+    const auto tenants = world_.host(0).daemon().counters()->Tenants();
+    return tenants.at(kRed.tenant)->buffers.value();
+  };
+  ASSERT_TRUE(world_.RunUntil([&] { return buffers() == kProcesses * kBuffers; }, kNsPerSec));
+  for (RawTenant& tenant : red) tenant.pipe().dead = true;
+  int64_t before = static_cast<int64_t>(buffers());
+  for (int turn = 0; turn < 1000 && before > 0; ++turn) {
+    EXPECT_TRUE(Turn());
+    const auto left = static_cast<int64_t>(buffers());
+    EXPECT_LE(before - left, TenantBudget::kPerTurn) << "turn " << turn;
+    before = left;
+  }
+  EXPECT_EQ(before, 0);
+}
+
+// ---- Acceptance ---------------------------------------------------------------------------------
 
 // Processes that connect as fast as they are accepted, until one is rejected.
 class FloodedDoor final : public TenantListener {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -13,6 +15,15 @@ namespace mccs {
 namespace rank_endpoint_test {
 
 using testing::HasSubstr;
+
+// Each page that is written at once costs the engine's turn some microseconds.
+TEST_F(RankEndpointTest, ANewRegionOccupiesOnePage) {
+  const UniqueFd region = MakeForming()->TakeRegionFd();
+  struct stat file {};
+  ASSERT_EQ(fstat(region.get(), &file), 0);
+  constexpr int64_t kBlockBytes = 512;  // of st_blocks, see inode(7)
+  EXPECT_EQ(file.st_blocks * kBlockBytes, sysconf(_SC_PAGESIZE));
+}
 
 TEST_F(RankEndpointTest, AnEmptyRingHasNoFront) {
   const auto front = endpoint_->Front();

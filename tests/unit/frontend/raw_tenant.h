@@ -21,7 +21,7 @@ class RawTenant {
   RawTenant(SimWorld& world, int host, const TenantIdentity& identity)
       : world_(world), pipe_(world.host(host).tenant_listener().Connect(identity)) {}
 
-  SimPipe& pipe() { return *pipe_; }
+  SimPipe& pipe() const { return *pipe_; }
 
   // Sends `message` with its kind and length and the next request number, which it returns.
   template <typename Message>

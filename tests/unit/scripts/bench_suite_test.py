@@ -14,6 +14,7 @@ import kernels  # noqa: E402
 import one_host  # noqa: E402
 import scale  # noqa: E402
 import small_calls  # noqa: E402
+import tenants  # noqa: E402
 import two_hosts  # noqa: E402
 from figures import Row, at_least, at_most, ratio, results  # noqa: E402
 
@@ -42,7 +43,8 @@ class Results(unittest.TestCase):
         self.assertEqual(result.verdict(), "MISSED (goal <= 1.5)")
 
     def test_rows_have_different_names(self):
-        names = [row.name for group in (kernels, one_host, scale, small_calls, two_hosts) for row in group.rows()]
+        groups = (kernels, one_host, scale, small_calls, tenants, two_hosts)
+        names = [row.name for group in groups for row in group.rows()]
         self.assertEqual(len(names), len(set(names)))
 
 

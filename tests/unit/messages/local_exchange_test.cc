@@ -1,0 +1,91 @@
+// Many copies on one host: how much of them one Poll does.
+#include "service/messages/local_exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/messages/signal_counts.h"
+#include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/process_memory.h"
+#include "tests/unit/messages/idle_port.h"
+
+namespace mccs {
+namespace local_exchange_test {
+
+constexpr RankPair kPair{Rank(0), Rank(1)};
+constexpr size_t kMessages = 1000;
+
+class LocalExchangeTest : public testing::Test {
+ protected:
+  OpenMessage Make(OpKind kind, uint64_t bytes) {
+    calls_.push_back(
+        {.kind = kind,
+         .type = DataType::kInt8,
+         .peer = Rank(1),
+         .count = bytes,
+         .memory = SpanAt(kind == OpKind::kRecv ? output_.data() : input_.data(), bytes),
+         .window = 1});
+    return {.call = &calls_.back(), .port = &port_, .pair = kPair, .number = calls_.size()};
+  }
+  // Polls until all are complete; returns the highest number of one Poll.
+  template <typename Poll>
+  size_t MostOfOnePoll(size_t all, const Poll& poll) {
+    size_t complete = 0;
+    size_t most = 0;
+    for (size_t polls = 0; complete < all && polls < 2 * all; ++polls) {
+      std::vector<OpenMessage> done;
+      const absl::StatusOr<bool> moved = poll(done);
+      EXPECT_TRUE(moved.ok() && *moved) << "the engine would rest with work left";
+      most = std::max(most, done.size());
+      complete += done.size();
+    }
+    EXPECT_EQ(complete, all);
+    return most;
+  }
+  size_t MostMessagesOfOnePoll(uint64_t bytes) {
+    LocalExchange exchange(device_);
+    for (size_t i = 0; i < kMessages; ++i) {
+      EXPECT_TRUE(exchange.Add(Make(OpKind::kSend, bytes)).ok());
+      EXPECT_TRUE(exchange.Add(Make(OpKind::kRecv, bytes)).ok());
+    }
+    const size_t ends = MostOfOnePoll(
+        2 * kMessages, [&](std::vector<OpenMessage>& done) { return exchange.Poll(done); });
+    EXPECT_FALSE(exchange.copying());
+    return ends / 2;
+  }
+
+  CpuDevice device_{{.workers = 0}, std::make_unique<LocalImporter>()};
+  IdlePort port_;
+  std::deque<PostedMessage> calls_;
+  std::vector<std::byte> input_ = std::vector<std::byte>(PollLimit::kBytes);
+  std::vector<std::byte> output_ = std::vector<std::byte>(PollLimit::kBytes);
+};
+
+TEST_F(LocalExchangeTest, OnePollCompletesALimitedNumberOfSmallMessages) {
+  EXPECT_EQ(MostMessagesOfOnePoll(8), PollLimit::kCopies);
+}
+
+TEST_F(LocalExchangeTest, OnePollCopiesALimitedNumberOfBytes) {
+  constexpr uint64_t kBytes = 16 << 10;
+  // A copy reads and writes its bytes.
+  EXPECT_EQ(MostMessagesOfOnePoll(kBytes), PollLimit::kBytes / (2 * kBytes));
+}
+
+TEST_F(LocalExchangeTest, OnePollCompletesALimitedNumberOfPuts) {
+  SignalCounts signals;
+  LocalPuts puts({.device = &device_, .signals = &signals, .port_of = [this](Rank) {
+                    return static_cast<const WindowPort*>(&port_);
+                  }});
+  for (size_t i = 0; i < kMessages; ++i) puts.Add(Make(OpKind::kPut, 0));
+  const size_t most =
+      MostOfOnePoll(kMessages, [&](std::vector<OpenMessage>& done) { return puts.Poll(done); });
+  EXPECT_EQ(most, PollLimit::kCopies);
+}
+
+}  // namespace local_exchange_test
+}  // namespace mccs
