@@ -10,6 +10,8 @@ std::string_view Name(Algorithm algorithm) {
       return "tree";
     case Algorithm::kDirect:
       return "direct";
+    case Algorithm::kPat:
+      return "pat";
   }
   return "unknown";
 }

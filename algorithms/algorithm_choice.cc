@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "algorithms/pat.h"
 #include "algorithms/tree.h"
 
 namespace mccs {
@@ -89,6 +90,7 @@ int PeersOf(Algorithm algorithm, int hosts) {
   const int others = hosts - 1;
   if (algorithm == Algorithm::kRing) return std::min(2, others);
   if (algorithm == Algorithm::kTree) return std::min(2 * (RootLevel(hosts) + 1), others);
+  if (algorithm == Algorithm::kPat) return std::min(2 * PatHops(hosts), others);
   return others;
 }
 

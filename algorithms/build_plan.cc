@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/direct.h"
+#include "algorithms/pat.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
 #include "algorithms/tree.h"
@@ -117,6 +118,7 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
     default:
       break;  // Broadcast, reduce: one block.
   }
+  if (key.algorithm == Algorithm::kPat) plan.max_pieces = PatShapeOf(key.kind, layout).max_pieces;
   return plan;
 }
 
@@ -160,6 +162,17 @@ Program AllReduceProgram(const PlanKey& key, const Ring& ring) {
   }
 }
 
+Program ReduceScatterProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+  return key.algorithm == Algorithm::kPat
+             ? PatReduceScatter(ring, PatShapeOf(key.kind, layout), key.scaled)
+             : RingReduceScatter(ring, key.scaled);
+}
+
+Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+  return key.algorithm == Algorithm::kPat ? PatAllGather(ring, PatShapeOf(key.kind, layout))
+                                          : RingAllGather(ring);
+}
+
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
   if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
@@ -168,9 +181,9 @@ absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, con
     case OpKind::kAllReduce:
       return AllReduceProgram(key, ring);
     case OpKind::kReduceScatter:
-      return RingReduceScatter(ring, key.scaled);
+      return ReduceScatterProgram(key, layout, ring);
     case OpKind::kAllGather:
-      return RingAllGather(ring);
+      return AllGatherProgram(key, layout, ring);
     default:
       return RootedProgram(key, RootOf(key, layout), ring);
   }

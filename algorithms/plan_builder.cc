@@ -103,6 +103,15 @@ uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t
                  .after = {}});
 }
 
+Program ProgramBuilder::Take() {
+  // A slice of stage n has made n hops when it is sent.
+  for (const Step& step : program_.steps) {
+    if (step.kind != StepKind::kCombine) program_.hops = std::max(program_.hops, step.stage + 1);
+  }
+  if (hops_.has_value()) program_.hops = *hops_;
+  return std::move(program_);
+}
+
 uint16_t ProgramBuilder::Append(Step step) {
   MCCS_CHECK(program_.steps.size() < UINT16_MAX);
   step.stage = stage_;

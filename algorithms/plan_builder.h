@@ -4,6 +4,7 @@
 #define MCCS_ALGORITHMS_PLAN_BUILDER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "algorithms/plan.h"
@@ -61,7 +62,10 @@ class ProgramBuilder {
     return {Space::kReceived, step, piece, block};
   }
 
-  Program Take() { return std::move(program_); }
+  // The plan's hops, if they are not the stages of its slices.
+  void SetHops(int hops) { hops_ = hops; }
+
+  Program Take();
 
  private:
   uint16_t next_position() const { return static_cast<uint16_t>(program_.steps.size()); }
@@ -69,6 +73,7 @@ class ProgramBuilder {
 
   Program program_;
   uint16_t stage_ = 0;
+  std::optional<int> hops_;
 };
 
 }  // namespace mccs
