@@ -12,6 +12,8 @@ std::string_view Name(Algorithm algorithm) {
       return "direct";
     case Algorithm::kPat:
       return "pat";
+    case Algorithm::kGrid:
+      return "grid";
   }
   return "unknown";
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/direct.h"
+#include "algorithms/grid.h"
 #include "algorithms/pat.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
@@ -118,6 +119,7 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
     default:
       break;  // Broadcast, reduce: one block.
   }
+  if (key.algorithm == Algorithm::kGrid) plan.max_pieces = GridShapeOf(layout).max_pieces;
   if (key.algorithm == Algorithm::kPat) plan.max_pieces = PatShapeOf(key.kind, layout).max_pieces;
   return plan;
 }
@@ -175,6 +177,7 @@ Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& r
 
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
+  if (key.algorithm == Algorithm::kGrid) return GridAllToAll(ring, GridShapeOf(layout));
   if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {

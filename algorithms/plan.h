@@ -167,8 +167,8 @@ struct Plan {
 };
 
 // Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), directly
-// from host to host (direct.h), or on a tree per host (pat.h). One host: no lanes, only local
-// combines.
+// from host to host (direct.h), on a tree per host (pat.h), or on a grid of them (grid.h). One
+// host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout or rings that
 // violate Layout or ChannelOrders, `self` out of range, an exchange of so many ranks that its steps

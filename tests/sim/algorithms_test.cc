@@ -15,8 +15,8 @@ namespace mccs {
 namespace algorithms_test {
 
 constexpr uint64_t kSeeds = 60;
-constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce,
-                                 OpKind::kAllGather, OpKind::kReduceScatter};
+constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast,     OpKind::kReduce,
+                                 OpKind::kAllGather, OpKind::kReduceScatter, OpKind::kAllToAll};
 
 // Size ranges with one algorithm each.
 ChoiceParameters RandomRules(std::mt19937_64& random) {
@@ -208,6 +208,39 @@ TEST(SimAlgorithms, PatTakesTheLogarithmOfTheHosts) {
                 hosts - 1)
           << Name(kind) << " over " << hosts;
     }
+  }
+}
+
+TEST(SimAlgorithms, GridTakesTwoLatencies) {
+  for (int hosts : {4, 7, 16, 17}) {
+    EXPECT_EQ(LatenciesOf(OpKind::kAllToAll, hosts, 4,
+                          {.costs = {}, .rules = {{OpKind::kAllToAll, Algorithm::kGrid}}}),
+              2)
+        << hosts;
+  }
+}
+
+// More pieces per host than a slice takes (kMaxPieces).
+TEST(SimAlgorithms, PlansWithSeveralWavesGiveRightResults) {
+  struct Case {
+    OpKind kind;
+    Algorithm algorithm;
+    int hosts;
+    int ranks;  // per host
+  };
+  for (const Case& c : {Case{OpKind::kAllToAll, Algorithm::kGrid, 7, 8},
+                        {OpKind::kAllGather, Algorithm::kPat, 9, 36},
+                        {OpKind::kReduceScatter, Algorithm::kPat, 9, 36}}) {
+    SCOPED_TRACE(testing::Message() << Name(c.kind) << " by " << Name(c.algorithm));
+    SimWorldOptions options{.seed = 1, .hosts = c.hosts, .algorithms = {}};
+    options.algorithms.rules = {{c.kind, c.algorithm}};
+    SimWorld world(options);
+    std::vector<int> layout;
+    for (int rank = 0; rank < c.hosts * c.ranks; ++rank) layout.push_back(rank % c.hosts);
+    constexpr uint64_t kMostFloats = 70;
+    SimJob job(world, layout, layout.size() * kMostFloats * sizeof(float));
+    ASSERT_TRUE(job.Form());
+    for (uint64_t count : {uint64_t{1}, kMostFloats}) EXPECT_EQ(job.Run(c.kind, count), "");
   }
 }
 

@@ -78,6 +78,27 @@ TEST(AlgorithmChoice, NamesEveryAlgorithm) {
   EXPECT_EQ(ParseAlgorithm("unknown"), std::nullopt);
 }
 
+// Over few hosts a grid saves no slices; large blocks should not be sent twice.
+TEST(AlgorithmChoice, UsesGridsForSmallBlocksOfManyHosts) {
+  EXPECT_EQ(Choice(4).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
+  EXPECT_EQ(Choice(64).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect);
+}
+
+TEST(AlgorithmChoice, UsesGridsIfDirectLanesDoNotFit) {
+  const ChoiceParameters costs{.costs = kFar, .rules = {}};
+  for (uint64_t bytes : {uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 30}) {
+    EXPECT_EQ(Choice(1024, costs, 227).Of(OpKind::kAllToAll, bytes), Algorithm::kGrid) << bytes;
+    EXPECT_EQ(Choice(1024, costs, 20).Of(OpKind::kAllToAll, bytes), Algorithm::kDirect)
+        << "neither fits";
+  }
+  const ChoiceParameters ruled{.costs = kFar, .rules = {{OpKind::kAllToAll, Algorithm::kDirect}}};
+  // Slots for 63 peers and staging memory for six are the memory of 35 peers.
+  EXPECT_EQ(Choice(64, ruled, 35).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 34).Of(OpKind::kAllToAll, 8), Algorithm::kGrid)
+      << "the rule has no plan";
+}
+
 TEST(AlgorithmChoice, UsesPatForSmallAllGathersAndReduceScatters) {
   for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {
     for (int hosts : {4, 5, 16, 100, 1024}) {

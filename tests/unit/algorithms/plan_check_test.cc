@@ -335,7 +335,8 @@ class Mutants : public testing::TestWithParam<PlanKey> {
 };
 
 TEST_P(Mutants, AllAreKilled) {
-  for (const std::vector<int>& ranks : {std::vector<int>{2, 1, 3}, {1, 2}, {2, 2, 1, 1}, {3}}) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>{2, 1, 3}, {1, 2}, {2, 2, 1, 1}, {1, 2, 1, 1, 2}, {3}}) {
     const PlanKey& key = GetParam();
     if (!Supports(key.algorithm, key.kind, static_cast<int>(ranks.size()))) continue;
     Bench bench(ranks, GetParam());
@@ -396,6 +397,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)},
                     PlanKey{.kind = OpKind::kReduce, .root = Rank(1)}, KeyOf(OpKind::kAllToAll),
                     KeyOf(OpKind::kGather, Rank(1)), KeyOf(OpKind::kScatter, Rank(1)),
+                    PlanKey{.kind = OpKind::kAllToAll, .algorithm = Algorithm::kGrid},
                     PlanKey{.kind = OpKind::kAllGather, .algorithm = Algorithm::kPat},
                     PlanKey{.kind = OpKind::kReduceScatter, .algorithm = Algorithm::kPat}),
     [](const auto& info) {

@@ -84,7 +84,8 @@ TEST(ReadObjects, AlgorithmWithoutCallsAppliesToAllItSupports) {
               ElementsAre(OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter,
                           OpKind::kBroadcast, OpKind::kReduce));
   EXPECT_THAT(kinds("tree"), ElementsAre(OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce));
-  EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce));
+  EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce, OpKind::kAllToAll));
+  EXPECT_THAT(kinds("grid"), ElementsAre(OpKind::kAllToAll));
   EXPECT_THAT(kinds("pat"), ElementsAre(OpKind::kAllGather, OpKind::kReduceScatter));
 }
 
@@ -297,10 +298,10 @@ INSTANTIATE_TEST_SUITE_P(
                                 "  parameters: {source_ports: {first: 9000, last: 9009}}\n"),
                  "a.yaml:7:30|'source_ports'|FIRST-LAST"},
         Rejected{"no_algorithm", PolicyDocument("p", "  type: algorithm\n"),
-                 "policy algorithm requires 'algorithm': ring, tree, direct or pat"},
+                 "policy algorithm requires 'algorithm': ring, tree, direct, pat or grid"},
         Rejected{"unknown_algorithm",
                  PolicyDocument("p", "  type: algorithm\n  parameters: {algorithm: star}\n"),
-                 "unknown algorithm 'star': expected ring, tree, direct or pat"},
+                 "unknown algorithm 'star': expected ring, tree, direct, pat or grid"},
         Rejected{"call_of_another_algorithm",
                  PolicyDocument("p",
                                 "  type: algorithm\n"
