@@ -10,6 +10,10 @@ std::string_view Name(Algorithm algorithm) {
       return "tree";
     case Algorithm::kDirect:
       return "direct";
+    case Algorithm::kPat:
+      return "pat";
+    case Algorithm::kGrid:
+      return "grid";
   }
   return "unknown";
 }

@@ -5,6 +5,8 @@
 //             broadcast, reduce
 //   tree      all-reduce, broadcast, reduce            2⌊log2 H⌋
 //   direct    all-reduce, all-to-all, gather, scatter  1
+//   pat       all-gather, reduce-scatter               ⌈log2 H⌉ for each of these
+//   grid      all-to-all                               2 for an all-to-all
 //
 // algorithm_choice.h chooses the algorithm of a call.
 #ifndef MCCS_ALGORITHMS_ALGORITHM_H_
@@ -19,8 +21,8 @@
 namespace mccs {
 
 // Values are part of the strategy's message: append, never renumber.
-enum class Algorithm : uint8_t { kRing = 0, kTree = 1, kDirect = 2 };
-inline constexpr int kAlgorithms = 3;
+enum class Algorithm : uint8_t { kRing = 0, kTree = 1, kDirect = 2, kPat = 3, kGrid = 4 };
+inline constexpr int kAlgorithms = 5;
 
 // A direct all-reduce accumulates one slice of each host in one combine.
 inline constexpr int kMaxDirectHosts = 128;
@@ -39,15 +41,21 @@ constexpr bool Supports(Algorithm algorithm, OpKind kind) {
       return kind == OpKind::kAllReduce || kind == OpKind::kBroadcast || kind == OpKind::kReduce;
     case Algorithm::kDirect:
       return kind == OpKind::kAllReduce || Exchanges(kind);
+    case Algorithm::kPat:
+      return kind == OpKind::kAllGather || kind == OpKind::kReduceScatter;
+    case Algorithm::kGrid:
+      return kind == OpKind::kAllToAll;
   }
   return false;
 }
 
-// Whether it supports the kind over this number of hosts. A tree over two hosts is a ring. On one
-// host there is no choice: the kind's usual algorithm denotes its local plan.
+// Whether it supports the kind over this number of hosts. Trees over two hosts are a ring, and in a
+// grid of three each host is a neighbour of each. On one host there is no choice: the kind's usual
+// algorithm denotes its local plan.
 constexpr bool Supports(Algorithm algorithm, OpKind kind, int hosts) {
   if (!Supports(algorithm, kind)) return false;
-  if (algorithm == Algorithm::kTree) return hosts >= 3;
+  if (algorithm == Algorithm::kTree || algorithm == Algorithm::kPat) return hosts >= 3;
+  if (algorithm == Algorithm::kGrid) return hosts >= 4;
   if (algorithm == Algorithm::kDirect && kind == OpKind::kAllReduce)
     return hosts >= 2 && hosts <= kMaxDirectHosts;
   return true;
@@ -65,7 +73,9 @@ constexpr bool HasChoice(OpKind kind) {
   return serving > 1;
 }
 
-// "ring", "tree", "direct".
+// All names, for messages.
+inline constexpr char kAlgorithmNames[] = "ring, tree, direct, pat or grid";
+// "ring", "tree", "direct", "pat", "grid".
 std::string_view Name(Algorithm algorithm);
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);
 

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "algorithms/grid.h"
+#include "algorithms/pat.h"
 #include "algorithms/tree.h"
 
 namespace mccs {
@@ -62,6 +64,14 @@ std::vector<HostIndex> SampledHosts(const ChoiceInputs& inputs) {
   return {asked.begin(), asked.end()};
 }
 
+// Peers, with slots and staging memory for each, whose memory is enough for the algorithm. A direct
+// exchange stages nothing; but a communicator may use PAT, rings and trees too, whose lanes are
+// among its own and whose staging memory is at most that of PAT.
+int MemoryPeersOf(Algorithm algorithm, OpKind kind, int hosts) {
+  if (algorithm != Algorithm::kDirect || !Exchanges(kind)) return PeersOf(algorithm, hosts);
+  return (hosts - 1 + PatHops(hosts) + 1) / 2;
+}
+
 int SizeClassOf(uint64_t bytes) { return bytes <= 1 ? 0 : std::bit_width(bytes - 1); }
 
 }  // namespace
@@ -89,6 +99,9 @@ int PeersOf(Algorithm algorithm, int hosts) {
   const int others = hosts - 1;
   if (algorithm == Algorithm::kRing) return std::min(2, others);
   if (algorithm == Algorithm::kTree) return std::min(2 * (RootLevel(hosts) + 1), others);
+  if (algorithm == Algorithm::kPat) return std::min(2 * PatHops(hosts), others);
+  if (algorithm == Algorithm::kGrid)
+    return std::min(Grid(hosts).peers() + 2 * PatHops(hosts), others);
   return others;
 }
 
@@ -107,8 +120,16 @@ Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
 
 bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind) const {
   const int hosts = inputs_.layout.host_count();
-  return algorithm == UsualAlgorithm(kind) ||
-         (Supports(algorithm, kind, hosts) && PeersOf(algorithm, hosts) <= inputs_.max_peers);
+  const auto fits = [&](Algorithm one) {
+    return Supports(one, kind, hosts) && MemoryPeersOf(one, kind, hosts) <= inputs_.max_peers;
+  };
+  if (fits(algorithm)) return true;
+  if (algorithm != UsualAlgorithm(kind)) return false;
+  // If none fits, its lanes may nevertheless: the bounds are not tight.
+  for (int i = 0; i < kAlgorithms; ++i) {
+    if (fits(static_cast<Algorithm>(i))) return false;
+  }
+  return true;
 }
 
 std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) const {

@@ -58,7 +58,8 @@ struct ChoiceInputs {
   int max_peers = 0;  // maximum number of hosts to which a host has memory for lanes, both ways
 };
 
-// Maximum number of other hosts with which one host has lanes, for any root.
+// Maximum number of other hosts with which one host has lanes, for any root. For a grid including
+// those of PAT, which are all of ring and tree as well: a communicator may use all of them.
 int PeersOf(Algorithm algorithm, int hosts);
 
 class AlgorithmChooser {

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/direct.h"
+#include "algorithms/grid.h"
+#include "algorithms/pat.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
 #include "algorithms/tree.h"
@@ -117,6 +119,8 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
     default:
       break;  // Broadcast, reduce: one block.
   }
+  if (key.algorithm == Algorithm::kGrid) plan.max_pieces = GridShapeOf(layout).max_pieces;
+  if (key.algorithm == Algorithm::kPat) plan.max_pieces = PatShapeOf(key.kind, layout).max_pieces;
   return plan;
 }
 
@@ -160,17 +164,29 @@ Program AllReduceProgram(const PlanKey& key, const Ring& ring) {
   }
 }
 
+Program ReduceScatterProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+  return key.algorithm == Algorithm::kPat
+             ? PatReduceScatter(ring, PatShapeOf(key.kind, layout), key.scaled)
+             : RingReduceScatter(ring, key.scaled);
+}
+
+Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+  return key.algorithm == Algorithm::kPat ? PatAllGather(ring, PatShapeOf(key.kind, layout))
+                                          : RingAllGather(ring);
+}
+
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
+  if (key.algorithm == Algorithm::kGrid) return GridAllToAll(ring, GridShapeOf(layout));
   if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {
     case OpKind::kAllReduce:
       return AllReduceProgram(key, ring);
     case OpKind::kReduceScatter:
-      return RingReduceScatter(ring, key.scaled);
+      return ReduceScatterProgram(key, layout, ring);
     case OpKind::kAllGather:
-      return RingAllGather(ring);
+      return AllGatherProgram(key, layout, ring);
     default:
       return RootedProgram(key, RootOf(key, layout), ring);
   }

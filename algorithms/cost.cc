@@ -11,6 +11,7 @@ namespace {
 
 ProgramWeight WeighProgram(const Program& program) {
   ProgramWeight weight;
+  weight.hops = program.hops;
   std::map<std::pair<StepKind, HostIndex>, int> lanes;
   for (const Step& step : program.steps) {
     if (step.kind == StepKind::kCombine) {
@@ -27,8 +28,6 @@ ProgramWeight WeighProgram(const Program& program) {
     ++weight.slices;
     weight.slice_pieces = std::max(weight.slice_pieces, pieces);
     weight.lane_pieces = std::max(weight.lane_pieces, lane);
-    // A slice of stage n has made n hops when it is sent.
-    weight.hops = std::max(weight.hops, step.stage + 1);
   }
   return weight;
 }

@@ -120,7 +120,8 @@ struct Step {
   HostIndex peer{};
   // Steps of the same round that must be done first: smaller positions in the program.
   std::vector<uint16_t> after;
-  // Hops that the data has made; never decreases from step to step (IssueOrder).
+  // Order of issue (IssueOrder); never decreases from step to step. Where the order follows the
+  // data, the number of hops that it has made.
   uint16_t stage = 0;
 };
 
@@ -128,6 +129,9 @@ struct Step {
 struct Program {
   ChannelId channel;
   std::vector<Step> steps;
+  // Maximum length of a chain of slices of one round each of which waits for the one before, on any
+  // host, if no slice waits for a slot. For the cost model.
+  int hops = 0;
 };
 
 // Identifies a plan, together with the strategy.
@@ -162,8 +166,9 @@ struct Plan {
   std::vector<Program> programs;  // one per channel, in order
 };
 
-// Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), or directly
-// from host to host (direct.h). One host: no lanes, only local combines.
+// Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), directly
+// from host to host (direct.h), on a tree per host (pat.h), or on a grid of them (grid.h). One
+// host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout or rings that
 // violate Layout or ChannelOrders, `self` out of range, an exchange of so many ranks that its steps

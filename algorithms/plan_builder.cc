@@ -54,16 +54,28 @@ uint16_t ProgramBuilder::Send(HostIndex to, std::vector<Place> pieces,
 
 uint16_t ProgramBuilder::SendStaged(HostIndex to, std::vector<Piece> pieces,
                                     std::vector<uint16_t> after) {
-  const uint16_t send = static_cast<uint16_t>(next_position() + 1);
-  std::vector<Combine> combines;
-  std::vector<Place> staged;
-  for (Piece& piece : pieces) {
-    const Place place{Space::kStaged, send, static_cast<uint16_t>(staged.size()), piece.block};
-    staged.push_back(place);
-    combines.push_back({.sources = std::move(piece.sources), .destinations = {place}});
+  std::vector<StagedSend> one;
+  one.push_back({.to = to, .pieces = std::move(pieces), .after = std::move(after)});
+  SendAllStaged(std::move(one));
+  return static_cast<uint16_t>(next_position() - 1);
+}
+
+void ProgramBuilder::SendAllStaged(std::vector<StagedSend> sends) {
+  const size_t first = program_.steps.size();
+  std::vector<std::vector<Place>> staged(sends.size());
+  for (size_t i = 0; i < sends.size(); ++i) {
+    const auto send = static_cast<uint16_t>(first + sends.size() + i);
+    std::vector<Combine> combines;
+    for (Piece& piece : sends[i].pieces) {
+      const auto number = static_cast<uint16_t>(staged[i].size());
+      staged[i].push_back({Space::kStaged, send, number, piece.block});
+      combines.push_back({.sources = std::move(piece.sources), .destinations = {staged[i].back()}});
+    }
+    Combines(std::move(combines), std::move(sends[i].after));
   }
-  const uint16_t combine = Combines(std::move(combines), std::move(after));
-  return Send(to, std::move(staged), {combine});
+  for (size_t i = 0; i < sends.size(); ++i) {
+    Send(sends[i].to, std::move(staged[i]), {static_cast<uint16_t>(first + i)});
+  }
 }
 
 uint16_t ProgramBuilder::SpreadStaged(const std::vector<HostIndex>& to, Piece piece,
@@ -101,6 +113,15 @@ uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t
                  .pieces = std::move(pieces),
                  .peer = from,
                  .after = {}});
+}
+
+Program ProgramBuilder::Take() {
+  // A slice of stage n has made n hops when it is sent.
+  for (const Step& step : program_.steps) {
+    if (step.kind != StepKind::kCombine) program_.hops = std::max(program_.hops, step.stage + 1);
+  }
+  if (hops_.has_value()) program_.hops = *hops_;
+  return std::move(program_);
 }
 
 uint16_t ProgramBuilder::Append(Step step) {

@@ -3,7 +3,9 @@
 #ifndef MCCS_ALGORITHMS_PLAN_BUILDER_H_
 #define MCCS_ALGORITHMS_PLAN_BUILDER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "algorithms/plan.h"
@@ -50,6 +52,13 @@ class ProgramBuilder {
   uint16_t Send(HostIndex to, std::vector<Place> pieces, std::vector<uint16_t> after);
   // Combines each piece in the send's staging slot, then sends it.
   uint16_t SendStaged(HostIndex to, std::vector<Piece> pieces, std::vector<uint16_t> after);
+  struct StagedSend {
+    HostIndex to;
+    std::vector<Piece> pieces;
+    std::vector<uint16_t> after;
+  };
+  // The same for several sends: first all combines, then all sends.
+  void SendAllStaged(std::vector<StagedSend> sends);
   // Combines one piece in the staging slots of a send to each of `to`, and in `kept`; then sends
   // it. Returns the position of the combine.
   uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, std::vector<Place> kept);
@@ -61,7 +70,11 @@ class ProgramBuilder {
     return {Space::kReceived, step, piece, block};
   }
 
-  Program Take() { return std::move(program_); }
+  size_t size() const { return program_.steps.size(); }
+  // The plan's hops, if they are not the stages of its slices.
+  void SetHops(int hops) { hops_ = hops; }
+
+  Program Take();
 
  private:
   uint16_t next_position() const { return static_cast<uint16_t>(program_.steps.size()); }
@@ -69,6 +82,7 @@ class ProgramBuilder {
 
   Program program_;
   uint16_t stage_ = 0;
+  std::optional<int> hops_;
 };
 
 }  // namespace mccs

@@ -69,8 +69,8 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   yaml.Bytes("max_bytes", &rule.max_bytes);
   const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
   if (!known.has_value())
-    return yaml.Reject("algorithm", absl::StrCat("invalid algorithm '", algorithm,
-                                                 "': expected ring, tree or direct"));
+    return yaml.Reject("algorithm", absl::StrCat("invalid algorithm '", algorithm, "': expected ",
+                                                 kAlgorithmNames));
   rule.algorithm = *known;
   for (size_t i = 0; i < calls.size(); ++i) {
     rule.kind = KindNamed(calls[i]);

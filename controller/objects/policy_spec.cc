@@ -88,13 +88,14 @@ void ReadAlgorithm(YamlReader* yaml, PolicyParameters* parameters) {
   parameters->algorithm = ParseAlgorithm(word);
   if (!parameters->algorithm)
     yaml->Reject(kAlgorithm,
-                 absl::StrCat("unknown algorithm '", word, "': expected ring, tree or direct"));
+                 absl::StrCat("unknown algorithm '", word, "': expected ", kAlgorithmNames));
 }
 
 // REQUIRES: a Policy `algorithm`.
 void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
   if (!yaml->Has(kAlgorithm)) {
-    yaml->Reject(kAlgorithm, "policy algorithm requires 'algorithm': ring, tree or direct");
+    yaml->Reject(kAlgorithm,
+                 absl::StrCat("policy algorithm requires 'algorithm': ", kAlgorithmNames));
   }
   const std::vector<std::string> known = CallsWithAChoice(parameters.algorithm);
   for (size_t i = 0; i < parameters.calls.size(); ++i) {

@@ -15,7 +15,7 @@
 //
 //   type: algorithm
 //   parameters:
-//     algorithm: tree             # ring, tree or direct
+//     algorithm: tree             # ring, tree, direct, pat or grid
 //     calls: [all_reduce]         # absent: all calls with a choice that includes this algorithm
 //   selector:
 //     tenants: [team-a]

@@ -55,7 +55,7 @@ inline size_t BytesMoved(const MemOp& op) {
   return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
 }
 
-inline constexpr size_t kMaxMemOpSources = 130;  // 128 local ranks and two receive slots
+inline constexpr size_t kMaxMemOpSources = 140;  // 128 local ranks and 12 receive slots
 
 // The submitter's name for a submitted MemOp.
 using MemToken = uint64_t;

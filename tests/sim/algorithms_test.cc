@@ -1,33 +1,35 @@
-// Production daemons run collectives with ring, tree and direct plans in turn, as the rules of a
+// Production daemons run collectives with plans of each algorithm in turn, as the rules of a
 // strategy select, over a simulated clock and network.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <random>
 
+#include "service/config.h"
 #include "tests/sim/scenario.h"
 
 namespace mccs {
 namespace algorithms_test {
 
 constexpr uint64_t kSeeds = 60;
-constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
+constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast,     OpKind::kReduce,
+                                 OpKind::kAllGather, OpKind::kReduceScatter, OpKind::kAllToAll};
 
 // Size ranges with one algorithm each.
 ChoiceParameters RandomRules(std::mt19937_64& random) {
   ChoiceParameters parameters;
   for (OpKind kind : kChoosable) {
     uint64_t from = 0;
-    while (from < 1 << 20) {
+    for (size_t rule = 0; rule < kMaxAlgorithmRules / std::size(kChoosable); ++rule) {
       const auto algorithm = static_cast<Algorithm>(random() % kAlgorithms);
       const uint64_t to = from + (uint64_t{1} << (random() % 20));
       if (Supports(algorithm, kind)) parameters.rules.push_back({kind, algorithm, from, to - 1});
       from = to;
     }
   }
-  parameters.rules.resize(std::min(parameters.rules.size(), kMaxAlgorithmRules));
   return parameters;
 }
 
@@ -57,10 +59,11 @@ TEST(SimAlgorithms, GiveRightResultsInTurn) {
     const std::vector<int> layout = RandomLayout(random, options.hosts);
     SimJob job(world, layout, kBytes);
     ASSERT_TRUE(job.Form());
-    for (int operation = 0; operation < 6; ++operation) {
-      const OpKind kind = kChoosable[random() % 3];
+    for (int operation = 0; operation < 8; ++operation) {
+      const OpKind kind = kChoosable[random() % std::size(kChoosable)];
       const uint64_t most = uint64_t{1} << (random() % 16);
-      const uint64_t count = 1 + random() % most;
+      // The buffers have room for a block per rank.
+      const uint64_t count = 1 + random() % std::min(most, kBytes / sizeof(float) / layout.size());
       const int root = HasRoot(kind) ? static_cast<int>(random() % layout.size()) : 0;
       job.Fill(kBytes / sizeof(float));
       job.PostAll(kind, count, root);
@@ -116,7 +119,7 @@ TEST(SimAlgorithms, CallsOfDifferentAlgorithmsCompleteInOrder) {
 }
 
 // The network delays every slice by 50 us, whatever its size.
-TEST(SimAlgorithms, SmallCallTakesTheHopsOfItsAlgorithm) {
+TEST(SimAlgorithms, SmallAllReduceTakesTheHopsOfItsAlgorithm) {
   constexpr int64_t kHopNs = 50 * kNsPerUs;
   const auto hops_of = [](Algorithm algorithm, int hosts) {
     int height = 0;
@@ -148,6 +151,96 @@ TEST(SimAlgorithms, SmallCallTakesTheHopsOfItsAlgorithm) {
       const int64_t took_ns = world.clock().Now() - begin;
       EXPECT_EQ(took_ns / kHopNs, hops_of(algorithm, hosts)) << took_ns << " ns";
     }
+  }
+}
+
+// Tenants' processes on these hosts, one rank each.
+std::vector<int> OneRankEach(int hosts) {
+  std::vector<int> layout;
+  for (int h = 0; h < hosts; ++h) layout.push_back(h);
+  return layout;
+}
+
+// Network latencies until every rank has the result of a call of `count` elements, with mccsd's
+// default lanes, which are open. (The operation ends one latency later if the last slice must be
+// acknowledged.)
+int LatenciesOf(OpKind kind, int hosts, uint64_t count, const ChoiceParameters& algorithms) {
+  constexpr int64_t kLatencyNs = 50 * kNsPerUs;
+  const Config defaults;
+  SimWorld world(
+      {.seed = 1,
+       .hosts = hosts,
+       .channels = defaults.channels,
+       .lanes = defaults.lanes,
+       .skew = defaults.skew,
+       .algorithms = algorithms,
+       .network = {
+           .min_delay_ns = kLatencyNs, .max_delay_ns = kLatencyNs, .buffer_bytes = 1 << 20}});
+  const uint64_t floats = count * static_cast<uint64_t>(hosts);
+  SimJob job(world, OneRankEach(hosts), floats * sizeof(float));
+  EXPECT_TRUE(job.Form());
+  EXPECT_EQ(job.Run(kind, count), "");
+  job.Fill(floats);
+  job.PostAll(kind, count);
+  world.RunFor(kLatencyNs / 2);
+  for (int latencies = 1; latencies <= 2 * hosts; ++latencies) {
+    world.RunFor(kLatencyNs);
+    if (job.Wrong(kind, count) > 0) continue;
+    EXPECT_EQ(job.Finish(kind, count), "");
+    return latencies;
+  }
+  ADD_FAILURE() << Name(kind) << " over " << hosts << " hosts has no result";
+  return 0;
+}
+
+// 1 KiB per rank, by the costs alone.
+TEST(SimAlgorithms, AllGatherOver128HostsTakesSevenLatencies) {
+  EXPECT_EQ(LatenciesOf(OpKind::kAllGather, 128, 1024 / sizeof(float), {}), 7);
+}
+
+TEST(SimAlgorithms, PatTakesTheLogarithmOfTheHosts) {
+  for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {
+    for (const auto& [hosts, hops] : {std::pair(3, 2), {4, 2}, {5, 3}, {8, 3}, {16, 4}}) {
+      EXPECT_LE(LatenciesOf(kind, hosts, 4, {.costs = {}, .rules = {{kind, Algorithm::kPat}}}),
+                hops)
+          << Name(kind) << " over " << hosts;
+      EXPECT_EQ(LatenciesOf(kind, hosts, 4, {.costs = {}, .rules = {{kind, Algorithm::kRing}}}),
+                hosts - 1)
+          << Name(kind) << " over " << hosts;
+    }
+  }
+}
+
+TEST(SimAlgorithms, GridTakesTwoLatencies) {
+  for (int hosts : {4, 7, 16, 17}) {
+    EXPECT_EQ(LatenciesOf(OpKind::kAllToAll, hosts, 4,
+                          {.costs = {}, .rules = {{OpKind::kAllToAll, Algorithm::kGrid}}}),
+              2)
+        << hosts;
+  }
+}
+
+// More pieces per host than a slice takes (kMaxPieces).
+TEST(SimAlgorithms, PlansWithSeveralWavesGiveRightResults) {
+  struct Case {
+    OpKind kind;
+    Algorithm algorithm;
+    int hosts;
+    int ranks;  // per host
+  };
+  for (const Case& c : {Case{OpKind::kAllToAll, Algorithm::kGrid, 7, 8},
+                        {OpKind::kAllGather, Algorithm::kPat, 9, 36},
+                        {OpKind::kReduceScatter, Algorithm::kPat, 9, 36}}) {
+    SCOPED_TRACE(testing::Message() << Name(c.kind) << " by " << Name(c.algorithm));
+    SimWorldOptions options{.seed = 1, .hosts = c.hosts, .algorithms = {}};
+    options.algorithms.rules = {{c.kind, c.algorithm}};
+    SimWorld world(options);
+    std::vector<int> layout;
+    for (int rank = 0; rank < c.hosts * c.ranks; ++rank) layout.push_back(rank % c.hosts);
+    constexpr uint64_t kMostFloats = 70;
+    SimJob job(world, layout, layout.size() * kMostFloats * sizeof(float));
+    ASSERT_TRUE(job.Form());
+    for (uint64_t count : {uint64_t{1}, kMostFloats}) EXPECT_EQ(job.Run(c.kind, count), "");
   }
 }
 

@@ -147,7 +147,7 @@ def strategy():
     p.arrow([(770, 380), (770, 408), (130, 408), (130, 380)])
     p.text(450, 352, "ring, channel 0", color=SOFT, size=12.5)
     p.text(30, 36, "ring order: rack by rack, so that the ring crosses the spines twice", anchor="start")
-    p.text(30, 60, "algorithm: ring, tree or direct, selected per call by size and costs", anchor="start")
+    p.text(30, 60, "algorithm: ring, tree, direct, pat or grid, selected per call by size and costs", anchor="start")
     p.text(30, 84, "channels: independent rings; a route (NIC, source port) per lane selects leaf0–spine1–leaf1 or "
            "leaf0–spine0–leaf1", anchor="start")
     return p

@@ -13,6 +13,8 @@
 namespace mccs {
 namespace {
 
+static_assert(strategy::Algorithm_MAX + 1 == kAlgorithms, "the message has every algorithm");
+
 size_t PositionOf(const ChannelStrategy& channel, HostIndex host) {
   return static_cast<size_t>(std::find(channel.ring.begin(), channel.ring.end(), host) -
                              channel.ring.begin());

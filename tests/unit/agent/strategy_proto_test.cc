@@ -26,7 +26,9 @@ Strategy TwoChannels() {
                             .host_bytes_per_us = 5,
                             .local_bytes_per_us = 6};
   value.algorithms.configured_costs = {.hop_us = 7};
-  value.algorithms.rules = {{OpKind::kReduce, Algorithm::kTree, 7, 8}};
+  value.algorithms.rules = {{OpKind::kReduce, Algorithm::kTree, 7, 8},
+                            {OpKind::kAllGather, Algorithm::kPat},
+                            {OpKind::kAllToAll, Algorithm::kGrid}};
   value.origin = "locality_ring";
   return value;
 }

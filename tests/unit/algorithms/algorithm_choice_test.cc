@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tests/unit/algorithms/plan_cases.h"
@@ -61,9 +63,57 @@ TEST(AlgorithmChoice, OneHostAndKindsWithOneAlgorithmHaveNoChoice) {
   Choice alone(1);
   for (OpKind kind : kChoosable) EXPECT_EQ(alone.Of(kind, 8), Algorithm::kRing);
   Choice choice(4);
-  EXPECT_EQ(choice.Of(OpKind::kAllGather, 8), Algorithm::kRing);
-  EXPECT_EQ(choice.Of(OpKind::kReduceScatter, 8), Algorithm::kRing);
   EXPECT_EQ(choice.Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(choice.Of(OpKind::kGather, 8), Algorithm::kDirect);
+  EXPECT_EQ(choice.Of(OpKind::kScatter, 8), Algorithm::kDirect);
+}
+
+TEST(AlgorithmChoice, NamesEveryAlgorithm) {
+  for (int i = 0; i < kAlgorithms; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    EXPECT_EQ(ParseAlgorithm(Name(algorithm)), algorithm);
+    EXPECT_NE(std::string_view(kAlgorithmNames).find(Name(algorithm)), std::string_view::npos)
+        << Name(algorithm);
+  }
+  EXPECT_EQ(ParseAlgorithm("unknown"), std::nullopt);
+}
+
+// Over few hosts a grid saves no slices; large blocks should not be sent twice.
+TEST(AlgorithmChoice, UsesGridsForSmallBlocksOfManyHosts) {
+  EXPECT_EQ(Choice(4).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
+  EXPECT_EQ(Choice(64).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect);
+}
+
+TEST(AlgorithmChoice, UsesGridsIfDirectLanesDoNotFit) {
+  const ChoiceParameters costs{.costs = kFar, .rules = {}};
+  for (uint64_t bytes : {uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 30}) {
+    EXPECT_EQ(Choice(1024, costs, 227).Of(OpKind::kAllToAll, bytes), Algorithm::kGrid) << bytes;
+    EXPECT_EQ(Choice(1024, costs, 20).Of(OpKind::kAllToAll, bytes), Algorithm::kDirect)
+        << "neither fits";
+  }
+  const ChoiceParameters ruled{.costs = kFar, .rules = {{OpKind::kAllToAll, Algorithm::kDirect}}};
+  // Slots for 63 peers and staging memory for six are the memory of 35 peers.
+  EXPECT_EQ(Choice(64, ruled, 35).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 34).Of(OpKind::kAllToAll, 8), Algorithm::kGrid)
+      << "the rule has no plan";
+}
+
+TEST(AlgorithmChoice, UsesPatForSmallAllGathersAndReduceScatters) {
+  for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {
+    for (int hosts : {4, 5, 16, 100, 1024}) {
+      EXPECT_EQ(Choice(hosts).Of(kind, 8), Algorithm::kPat) << Name(kind) << " over " << hosts;
+      EXPECT_EQ(Choice(hosts).Of(kind, 1 << 10), Algorithm::kPat)
+          << Name(kind) << " over " << hosts;
+    }
+    EXPECT_EQ(Choice(2).Of(kind, 8), Algorithm::kRing) << "there are no trees over two hosts";
+    EXPECT_EQ(Choice(16, {.costs = kFar, .rules = {}}, 7).Of(kind, 8), Algorithm::kRing)
+        << "lanes to eight peers do not fit";
+    EXPECT_EQ(Choice(16, {.costs = kFar, .rules = {}}, 8).Of(kind, 8), Algorithm::kPat);
+    const ChoiceParameters ruled{.costs = kFar, .rules = {{kind, Algorithm::kRing, 0, 100}}};
+    EXPECT_EQ(Choice(16, ruled).Of(kind, 8), Algorithm::kRing);
+    EXPECT_EQ(Choice(16, ruled).Of(kind, 101), Algorithm::kPat);
+  }
 }
 
 TEST(AlgorithmChoice, ARuleWinsWithinItsSizes) {

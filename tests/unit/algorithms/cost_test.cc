@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace mccs {
@@ -72,6 +73,17 @@ TEST(Cost, TreesCostTheirHeightAndDirectOnesOneHop) {
         << hosts;
     EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, hosts, 2, 1, Algorithm::kDirect), 4), 10 + 20, 0.5)
         << hosts;
+  }
+}
+
+TEST(Cost, PatCostsTheLogarithmOfTheHosts) {
+  CostParameters figures = kFigures;  // a slice has a piece per host: only hops count
+  figures.lane_bytes_per_us = figures.local_bytes_per_us = 1'000'000;
+  for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {
+    for (const auto& [hosts, hops] : {std::pair(3, 2), {8, 3}, {31, 5}, {100, 7}}) {
+      EXPECT_NEAR(Us(PlanOf(kind, hosts, 1, 1, Algorithm::kPat), 4, figures), 10 + hops * 20, 0.1)
+          << Name(kind) << " over " << hosts;
+    }
   }
 }
 

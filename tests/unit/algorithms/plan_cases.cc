@@ -1,6 +1,7 @@
 #include "tests/unit/algorithms/plan_cases.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -55,6 +56,67 @@ std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const Chann
   }
   return plans;
 }
+
+namespace {
+
+// The length of the chain that ends with each step, for all hosts.
+class Chains {
+ public:
+  explicit Chains(const std::vector<Plan>& plans) : plans_(plans) {
+    for (size_t host = 0; host < plans.size(); ++host) {
+      const std::vector<Step>& steps = plans[host].programs[0].steps;
+      lengths_.emplace_back(steps.size(), -1);
+      for (size_t s = 0; s < steps.size(); ++s) {
+        if (steps[s].kind != StepKind::kSend) continue;
+        const auto peer = static_cast<size_t>(steps[s].peer.value());
+        sends_[{host, peer}].push_back(s);
+      }
+    }
+    // The k-th receive of a lane is of its k-th send.
+    for (size_t host = 0; host < plans.size(); ++host) {
+      std::map<size_t, size_t> next;
+      const std::vector<Step>& steps = plans[host].programs[0].steps;
+      for (size_t s = 0; s < steps.size(); ++s) {
+        if (steps[s].kind != StepKind::kReceive) continue;
+        const auto peer = static_cast<size_t>(steps[s].peer.value());
+        matches_[{host, s}] = {peer, sends_.at({peer, host}).at(next[peer]++)};
+      }
+    }
+  }
+
+  int Longest() {
+    int longest = 0;
+    for (size_t host = 0; host < plans_.size(); ++host) {
+      for (size_t s = 0; s < lengths_[host].size(); ++s) {
+        longest = std::max(longest, Length(host, s));
+      }
+    }
+    return longest;
+  }
+
+ private:
+  int Length(size_t host, size_t s) {
+    int& length = lengths_[host][s];
+    if (length >= 0) return length;
+    const Step& step = plans_[host].programs[0].steps[s];
+    int before = 0;
+    for (uint16_t earlier : step.after) before = std::max(before, Length(host, earlier));
+    if (step.kind == StepKind::kReceive) {
+      const auto [peer, send] = matches_.at({host, s});
+      before = std::max(before, Length(peer, send));
+    }
+    return length = before + (step.kind == StepKind::kSend ? 1 : 0);
+  }
+
+  const std::vector<Plan>& plans_;
+  std::vector<std::vector<int>> lengths_;                                   // -1: not known
+  std::map<std::pair<size_t, size_t>, std::vector<size_t>> sends_;          // by lane
+  std::map<std::pair<size_t, size_t>, std::pair<size_t, size_t>> matches_;  // host and step
+};
+
+}  // namespace
+
+int LongestChain(const std::vector<Plan>& plans) { return Chains(plans).Longest(); }
 
 std::string Describe(const PlanKey& key, const Layout& layout) {
   std::string text =

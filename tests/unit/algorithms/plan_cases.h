@@ -27,6 +27,11 @@ inline PlanKey KeyOf(OpKind kind, Rank root = Rank(0)) {
 // The plans of all hosts. REQUIRES: the key and the layout are valid.
 std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders);
 
+// Longest chain of slices on channel 0, over all hosts, each of which waits for the one before: the
+// number of network latencies of a tiny call. Steps are matched by lane; slots do not matter.
+// REQUIRES: CheckPlans accepts the plans.
+int LongestChain(const std::vector<Plan>& plans);
+
 // "all_reduce by ring root 0 scaled, hosts {0 1} {2}".
 std::string Describe(const PlanKey& key, const Layout& layout);
 

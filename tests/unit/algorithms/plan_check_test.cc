@@ -335,7 +335,10 @@ class Mutants : public testing::TestWithParam<PlanKey> {
 };
 
 TEST_P(Mutants, AllAreKilled) {
-  for (const std::vector<int>& ranks : {std::vector<int>{2, 1, 3}, {1, 2}, {2, 2, 1, 1}, {3}}) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>{2, 1, 3}, {1, 2}, {2, 2, 1, 1}, {1, 2, 1, 1, 2}, {3}}) {
+    const PlanKey& key = GetParam();
+    if (!Supports(key.algorithm, key.kind, static_cast<int>(ranks.size()))) continue;
     Bench bench(ranks, GetParam());
     ASSERT_EQ(bench.Verdict(), "");
     for (int host = 0; host < bench.layout.host_count(); ++host) {
@@ -384,20 +387,25 @@ TEST_P(Mutants, AllAreKilled) {
   std::printf("%d mutants killed\n", mutants_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Mutants,
-                         testing::Values(PlanKey{.kind = OpKind::kAllReduce},
-                                         PlanKey{.kind = OpKind::kAllReduce, .scaled = true},
-                                         PlanKey{.kind = OpKind::kReduceScatter},
-                                         PlanKey{.kind = OpKind::kReduceScatter, .scaled = true},
-                                         PlanKey{.kind = OpKind::kAllGather},
-                                         PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)},
-                                         PlanKey{.kind = OpKind::kReduce, .root = Rank(1)},
-                                         KeyOf(OpKind::kAllToAll), KeyOf(OpKind::kGather, Rank(1)),
-                                         KeyOf(OpKind::kScatter, Rank(1))),
-                         [](const auto& info) {
-                           return std::string(Name(info.param.kind)) +
-                                  (info.param.scaled ? "_scaled" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Mutants,
+    testing::Values(PlanKey{.kind = OpKind::kAllReduce},
+                    PlanKey{.kind = OpKind::kAllReduce, .scaled = true},
+                    PlanKey{.kind = OpKind::kReduceScatter},
+                    PlanKey{.kind = OpKind::kReduceScatter, .scaled = true},
+                    PlanKey{.kind = OpKind::kAllGather},
+                    PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)},
+                    PlanKey{.kind = OpKind::kReduce, .root = Rank(1)}, KeyOf(OpKind::kAllToAll),
+                    KeyOf(OpKind::kGather, Rank(1)), KeyOf(OpKind::kScatter, Rank(1)),
+                    PlanKey{.kind = OpKind::kAllToAll, .algorithm = Algorithm::kGrid},
+                    PlanKey{.kind = OpKind::kAllGather, .algorithm = Algorithm::kPat},
+                    PlanKey{.kind = OpKind::kReduceScatter, .algorithm = Algorithm::kPat}),
+    [](const auto& info) {
+      const PlanKey& key = info.param;
+      return std::string(Name(key.kind)) + (key.scaled ? "_scaled" : "") +
+             (key.algorithm == UsualAlgorithm(key.kind) ? ""
+                                                        : "_" + std::string(Name(key.algorithm)));
+    });
 
 }  // namespace plan_check_test
 }  // namespace mccs

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
+#include <vector>
+
+#include "service/config.h"
 
 namespace mccs {
 namespace plan_cache_test {
@@ -46,6 +50,29 @@ TEST_F(PlanCacheTest, ReturnsErrorForKindWithoutPlan) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(
         cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
+  }
+}
+
+// Lanes of mccsd's default shape to 1,023 hosts would need more than kMaxLaneMemoryBytes.
+TEST_F(PlanCacheTest, ChoosesAGridIfLanesToAllHostsDoNotFit) {
+  const Config defaults;
+  for (const auto& [hosts, expected] : {std::pair(446, Algorithm::kDirect),
+                                        {447, Algorithm::kGrid},
+                                        {1009, Algorithm::kGrid},
+                                        {1024, Algorithm::kGrid}}) {
+    Layout layout;
+    std::vector<HostIndex> ring;
+    for (int h = 0; h < hosts; ++h) {
+      layout.hosts.push_back({Rank(h)});
+      ring.push_back(HostIndex(h));
+    }
+    Strategy strategy;
+    strategy.lanes = defaults.lanes;
+    strategy.channels.assign(static_cast<size_t>(defaults.channels),
+                             {.ring = ring, .source_ports = {}});
+    PlanCache cache(layout, strategy, HostIndex(0));
+    EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllToAll, uint64_t{1} << 30), expected) << hosts;
+    EXPECT_TRUE(cache.GetOrBuild({.kind = OpKind::kAllToAll, .algorithm = expected}).ok());
   }
 }
 

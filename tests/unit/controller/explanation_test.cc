@@ -63,7 +63,7 @@ TEST_F(ExplanationTest, ShowsAlgorithmsChosenByTheOperator) {
                                             "  type: algorithm\n  parameters: {algorithm: direct}\n"
                                             "  selector: {sizes: {max_bytes: 64KiB}}\n");
   EXPECT_EQ(WhyOf(Ask("0", {kTopology, chosen}))["Algorithm"],
-            "direct for all_reduce, sizes up to 64 KiB, by Policy 'small'");
+            "direct for all_reduce, all_to_all, sizes up to 64 KiB, by Policy 'small'");
   EXPECT_FALSE(WhyOf(Ask("0", {kTopology})).contains("Algorithm"));
 }
 

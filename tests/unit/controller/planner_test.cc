@@ -126,10 +126,11 @@ TEST_F(PlannerTest, KeepsTheOldStrategyOnErrorAndReportsIt) {
 TEST_F(PlannerTest, AlgorithmPolicyAppliesInAdditionToRings) {
   const ObjectSet before = After({}, kBase);
   Settle(before);
-  const ObjectSet after =
-      After(before, PolicyDocument("small",
-                                   "  type: algorithm\n  parameters: {algorithm: direct}\n"
-                                   "  selector: {tenants: [a], sizes: {max_bytes: 1MiB}}\n"));
+  const ObjectSet after = After(
+      before,
+      PolicyDocument("small",
+                     "  type: algorithm\n  parameters: {algorithm: direct, calls: [all_reduce]}\n"
+                     "  selector: {tenants: [a], sizes: {max_bytes: 1MiB}}\n"));
   const Decisions decisions = Decide(after, view_);
   ASSERT_EQ(decisions.changed.size(), 1u);
   EXPECT_EQ(decisions.changed[0].change, "algorithm rules or costs changed");

@@ -149,7 +149,8 @@ TEST(CrossCheck, RejectsMoreRulesThanAStrategyHolds) {
                         ", max_bytes: ", (i + 1) * kMiB - 1, "}");
   };
   for (size_t i = 0; i < kMaxRulesOfOne; ++i)
-    documents.push_back(PolicyDocument(absl::StrCat("p", i), AlgorithmSpec("direct", range(i))));
+    documents.push_back(PolicyDocument(absl::StrCat("p", i),
+                                       AlgorithmSpec("direct", range(i), ", calls: [all_reduce]")));
   EXPECT_EQ(FaultsOf(documents), "");
   documents.push_back(PolicyDocument("q", AlgorithmSpec("direct", range(99))));
   EXPECT_THAT(FaultsOf(documents), HasSubstr("more than 20 rules for Tenant 'a'"));

@@ -80,9 +80,13 @@ TEST(ReadObjects, AlgorithmWithoutCallsAppliesToAllItSupports) {
     return KindsOf(PolicyOf(Read(PolicyDocument(
         "p", "  type: algorithm\n  parameters: {algorithm: " + algorithm + "}\n"))[0]));
   };
-  EXPECT_THAT(kinds("ring"), ElementsAre(OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce));
+  EXPECT_THAT(kinds("ring"),
+              ElementsAre(OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter,
+                          OpKind::kBroadcast, OpKind::kReduce));
   EXPECT_THAT(kinds("tree"), ElementsAre(OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce));
-  EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce));
+  EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce, OpKind::kAllToAll));
+  EXPECT_THAT(kinds("grid"), ElementsAre(OpKind::kAllToAll));
+  EXPECT_THAT(kinds("pat"), ElementsAre(OpKind::kAllGather, OpKind::kReduceScatter));
 }
 
 TEST(ReadObjects, ReadsATopology) {
@@ -294,10 +298,10 @@ INSTANTIATE_TEST_SUITE_P(
                                 "  parameters: {source_ports: {first: 9000, last: 9009}}\n"),
                  "a.yaml:7:30|'source_ports'|FIRST-LAST"},
         Rejected{"no_algorithm", PolicyDocument("p", "  type: algorithm\n"),
-                 "policy algorithm requires 'algorithm': ring, tree or direct"},
+                 "policy algorithm requires 'algorithm': ring, tree, direct, pat or grid"},
         Rejected{"unknown_algorithm",
                  PolicyDocument("p", "  type: algorithm\n  parameters: {algorithm: star}\n"),
-                 "unknown algorithm 'star': expected ring, tree or direct"},
+                 "unknown algorithm 'star': expected ring, tree, direct, pat or grid"},
         Rejected{"call_of_another_algorithm",
                  PolicyDocument("p",
                                 "  type: algorithm\n"
@@ -306,8 +310,8 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"call_without_choice",
                  PolicyDocument("p",
                                 "  type: algorithm\n"
-                                "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
-                 "'all_gather'|all_reduce, broadcast, reduce"},
+                                "  parameters: {algorithm: ring, calls: [gather]}\n"),
+                 "'gather'|all_reduce, all_gather, reduce_scatter, broadcast, reduce"},
         Rejected{"both",
                  PolicyDocument("p",
                                 "  type: shares\n  selector: {tenants: [a], communicators: "

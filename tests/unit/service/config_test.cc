@@ -105,7 +105,7 @@ TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
   EXPECT_THAT(Rejection("algorithms: {rules: [{kind: reduce, algorithm: tree}]}"),
               HasSubstr("use 'calls'"));
   EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [all_reduce], algorithm: star}]}"),
-              HasSubstr("ring, tree or direct"));
+              HasSubstr("ring, tree, direct, pat or grid"));
   EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [reduce, all_gather], algorithm: tree}]}"),
               HasSubstr("'tree' does not support 'all_gather'"));
   EXPECT_THAT(Rejection("algorithms: {rules: [{calls: [reduce], algorithm: tree, min_bytes: 2, "
