@@ -15,6 +15,7 @@ FORMING_HOSTS = 1024
 SMALLER = 256
 JITTER_US = 2000
 RING_HOSTS = (10, 1000)
+GATHER_HOSTS = 128
 
 
 def instructions_per_slice(hosts):
@@ -55,6 +56,13 @@ def measurements(_lab):
         yield Measurement(f"reports of communicators over {span} hosts", 2 * SECONDS, lambda span=span: reports(span))
     for jitter in (0, JITTER_US):
         yield Measurement(f"{8 * FORMING_HOSTS} ranks form, jitter {jitter} us", 25, lambda jitter=jitter: forming(jitter))
+    def plans():
+        gather = json.loads(call(BIN / "plan_scale", "all_gather", "pat", GATHER_HOSTS))
+        exchange = json.loads(call(BIN / "plan_scale", "all_to_all", "grid", FORMING_HOSTS))
+        return {"scale/gather/hops": gather["hops"], "scale/exchange/memory": exchange["lane_mib"],
+                "scale/exchange/build": exchange["longest_build_ms"]}
+
+    yield Measurement("plans over many hosts", 5, plans)
     if shutil.which("valgrind") is None:
         raise RuntimeError("valgrind is not installed; run scripts/setup")
     yield Measurement("instructions per slice", 5, slices)
@@ -73,6 +81,11 @@ def rows():
         yield Row(f"{where}: bytes of a host over those with {SMALLER} hosts", "x",
                   ratio(f"{name}/sent", f"scale/forming/{SMALLER}/{jitter}/sent"),
                   at_most(FORMING_HOSTS / SMALLER * 1.1), **lower)
+    yield Row(f"all_gather over {GATHER_HOSTS} hosts: hops", "", of("scale/gather/hops"), at_most(7), **lower)
+    yield Row(f"all_to_all over {FORMING_HOSTS} hosts: memory of a daemon's lanes", "MiB", of("scale/exchange/memory"),
+              at_most(256), **lower)
+    yield Row(f"all_to_all over {FORMING_HOSTS} hosts: longest time to build a plan", "ms", of("scale/exchange/build"),
+              **lower)
     few, many = RING_HOSTS
     yield Row("ring all_reduce: instructions per slice", "", of(f"scale/slice/{few}"), **lower)
     yield Row(f"ring all_reduce: instructions per slice, {many} hosts over {few}", "x",
