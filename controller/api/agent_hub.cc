@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/api/operator_view.h"
 
 namespace mccs {
 namespace {
@@ -130,7 +131,7 @@ void AgentHub::Flush() {
 }
 
 void AgentHub::Handle(AgentKey key, agent::v1::FromAgent message) {
-  const bool answers = message.has_dumped();
+  const bool answers = message.has_dumped() || message.has_traced();
   AgentMessage checked(std::move(message));  // before the mutex is locked
   With([&](Coordinator& c) { c.Handle(key, std::move(checked)); });
   if (answers) DeliverAnswers();
@@ -174,6 +175,23 @@ void AgentHub::RequestState(const std::string& host, StateCallback answer) {
   if (!rejected.ok()) answer(rejected);
 }
 
+uint64_t AgentHub::RequestTrace(const std::string& id, uint32_t operations,
+                                const TraceCallback& answer) {
+  absl::StatusOr<uint64_t> request = uint64_t{0};
+  With([&](Coordinator& c) {
+    const absl::StatusOr<CommId> found = FindCommunicator(c.state(), id);
+    request = found.ok() ? c.RequestTrace(*found, operations, answer) : found.status();
+  });
+  if (!request.ok()) answer(request.status());
+  DeliverAnswers();  // All hosts may be lost.
+  return request.value_or(0);
+}
+
+void AgentHub::CancelTrace(uint64_t request_id) {
+  With([&](Coordinator& c) { c.CancelTrace(request_id); });
+  DeliverAnswers();
+}
+
 void AgentHub::FailRequests() {
   coordinator_->With([](Coordinator& c) { c.StopRequests(); });
   DeliverAnswers();
@@ -182,6 +200,9 @@ void AgentHub::FailRequests() {
 void AgentHub::DeliverAnswers() {
   for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); }))
     answer.callback(answer.state);
+  for (TraceAnswer& answer :
+       coordinator_->With([](Coordinator& c) { return c.TakeTraceAnswers(); }))
+    answer.callback(answer.reply);
 }
 
 void AgentHub::Remove(AgentKey key) {

@@ -44,6 +44,11 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
   // Asks the daemon of `host` for its state. `answer` is called once, from any thread, possibly
   // before this returns.
   void RequestState(const std::string& host, StateCallback answer);
+  // Asks the daemons of a communicator to trace its next operations. `id`: a unique prefix of its
+  // id. `answer` is called as above. Returns the number of the request; 0: it is answered.
+  uint64_t RequestTrace(const std::string& id, uint32_t operations, const TraceCallback& answer);
+  // Ends the trace, if it still runs; its answer is an error.
+  void CancelTrace(uint64_t request_id);
   // Answers all open and all later requests with an error: the controller stops.
   void FailRequests();
 

@@ -34,6 +34,28 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
   return reactor;
 }
 
+// One call of TraceCommunicator. gRPC calls OnCancel and OnDone only after Start has returned, and
+// OnDone after everything else.
+class TraceCall final : public grpc::ServerUnaryReactor {
+ public:
+  explicit TraceCall(AgentHub* agents) : agents_(agents) {}
+
+  void Start(const control::v1::TraceRequest& request, control::v1::TraceReply* reply) {
+    request_id_ =
+        agents_->RequestTrace(request.id(), request.operations(),
+                              [this, reply](const absl::StatusOr<control::v1::TraceReply>& traced) {
+                                if (traced.ok()) *reply = *traced;
+                                Finish(ToGrpc(traced.status()));
+                              });
+  }
+  void OnCancel() override { agents_->CancelTrace(request_id_); }
+  void OnDone() override { delete this; }
+
+ private:
+  AgentHub* const agents_;
+  uint64_t request_id_ = 0;
+};
+
 template <typename Reply>
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, absl::StatusOr<Reply> answer,
                                  Reply* reply) {
@@ -99,6 +121,14 @@ OperatorService::Reactor* OperatorService::Dump(Context* context,
                           reactor->Finish(ToGrpc(state.status()));
                         });
   return reactor;
+}
+
+OperatorService::Reactor* OperatorService::TraceCommunicator(
+    Context* /*context*/, const control::v1::TraceRequest* request,
+    control::v1::TraceReply* reply) {
+  auto* const call = new TraceCall(agents_);  // OnDone deletes it.
+  call->Start(*request, reply);
+  return call;
 }
 
 OperatorService::Reactor* OperatorService::Version(Context* context,

@@ -38,6 +38,9 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   // The reply is sent when the daemon answers.
   Reactor* Dump(Context* context, const control::v1::DumpRequest* request,
                 control::v1::DumpReply* reply) override;
+  // The reply is sent when the trace has ended on all hosts. If the caller leaves, the trace ends.
+  Reactor* TraceCommunicator(Context* context, const control::v1::TraceRequest* request,
+                             control::v1::TraceReply* reply) override;
   Reactor* Version(Context* context, const control::v1::VersionRequest* request,
                    control::v1::VersionReply* reply) override;
   Reactor* Apply(Context* context, const control::v1::ApplyRequest* request,

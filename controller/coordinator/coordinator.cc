@@ -94,6 +94,11 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
     case agent::v1::FromAgent::kDumped:
       dumps_.Handle(host, body.dumped().request_id(), body.dumped().state());
       break;
+    case agent::v1::FromAgent::kTraced:
+      traces_.Handle(host, body.traced().request_id(),
+                     std::move(*body.mutable_traced()->mutable_trace()),
+                     state_.clocks.Read(host, now));
+      break;
     case agent::v1::FromAgent::kProbed:
       if (probes_.Handle(host, body.probed(), now))
         RequestPlan(absl::StrCat("host ", host, " probed paths"));
@@ -209,6 +214,7 @@ void Coordinator::OnStreamClosed(AgentKey agent, const std::string& why) {
   state_.registry.MarkLost(known->second, why, clock_->Now());
   RequestPlan(absl::StrCat("host ", known->second, " lost"));
   dumps_.OnHostLost(known->second, why);
+  traces_.OnHostLost(known->second, why);
   probes_.OnHostLost(known->second);
   state_.host_of.erase(known);
 }
@@ -231,6 +237,7 @@ std::optional<Decisions> Coordinator::DecisionsFor(uint64_t revision) const {
 void Coordinator::Tick() {
   const MonotonicNs now = clock_->Now();
   dumps_.Expire(now);
+  traces_.Expire(now);
   ExpireSilentHosts();
   ExpireDisconnected();
   ExpireProposals();
@@ -466,6 +473,28 @@ absl::Status Coordinator::RequestState(const std::string& host, StateCallback ca
   const AgentKey agent = state_.registry.hosts().at(host).agent;
   AddMessage(agent).mutable_dump()->set_request_id(request_id);
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Coordinator::RequestTrace(CommId id, uint32_t operations,
+                                                   TraceCallback callback) {
+  MCCS_ASSIGN_OR_RETURN(
+      const PendingTraces::Started started,
+      traces_.Add(state_.registry, id, operations, clock_->Now(), std::move(callback)));
+  for (const AgentKey agent : started.agents) {
+    agent::v1::Trace* const order = AddMessage(agent).mutable_trace();
+    order->set_request_id(started.request_id);
+    order->set_comm_id(id.value());
+    order->set_operations(operations);
+  }
+  return started.request_id;
+}
+
+void Coordinator::CancelTrace(uint64_t request_id) {
+  for (const AgentKey agent : traces_.Cancel(request_id)) {
+    agent::v1::Trace* const order = AddMessage(agent).mutable_trace();
+    order->set_request_id(request_id);
+    order->set_stop(true);
+  }
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

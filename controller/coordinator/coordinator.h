@@ -20,6 +20,7 @@
 #include "controller/coordinator/agent_message.h"
 #include "controller/coordinator/cluster_state.h"
 #include "controller/coordinator/pending_dumps.h"
+#include "controller/coordinator/pending_traces.h"
 #include "controller/measurement/cost_calibrator.h"
 #include "controller/measurement/probe_scheduler.h"
 #include "controller/objects/object.h"
@@ -62,7 +63,7 @@ struct Outgoing {
 //                                         │
 //   SendDifferences:                      ▼
 //       what agents should have and were not sent ──► outbox ◄── direct replies: Registered, Heartbeat,
-//                                                                Dump, the end of a stream
+//                                                                Dump, Trace, the end of a stream
 // clang-format on
 //
 // Cost: a new communicator computes only its own strategy, and a report only the windows of those
@@ -95,9 +96,19 @@ class Coordinator {
   // Asks the daemon of `host` for its state; TakeAnswers returns the answer within seconds. Errors
   // as in PendingDumps::Add.
   absl::Status RequestState(const std::string& host, StateCallback callback);
+  // Asks the daemons of `id` to trace the next operations; TakeTraceAnswers returns the answer
+  // within seconds. Returns the number of the request. Errors as in PendingTraces::Add.
+  // REQUIRES: the registry has `id`.
+  absl::StatusOr<uint64_t> RequestTrace(CommId id, uint32_t operations, TraceCallback callback);
+  // The operator has left: ends the trace, if it still runs.
+  void CancelTrace(uint64_t request_id);
   // Answers all open and all later requests with an error: the controller stops.
-  void StopRequests() { dumps_.Stop(); }
+  void StopRequests() {
+    dumps_.Stop();
+    traces_.Stop();
+  }
   std::vector<StateAnswer> TakeAnswers() { return dumps_.TakeAnswers(); }
+  std::vector<TraceAnswer> TakeTraceAnswers() { return traces_.TakeAnswers(); }
 
   // Sets the operators' objects and sends proposals to all communicators that they change.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
@@ -192,6 +203,7 @@ class Coordinator {
   std::vector<std::string> causes_;  // of the next plan; the first ones only
 
   PendingDumps dumps_;
+  PendingTraces traces_;
   ControllerEvents events_;
   std::vector<Outgoing> outbox_;
 };

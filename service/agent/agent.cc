@@ -235,6 +235,7 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
     if (message.has_heartbeat()) echo_.OnHeartbeat(message.heartbeat(), clock_.Now());
     if (message.has_tenants()) table_.SetTenants(message.tenants());
     if (message.has_dump()) table_.AddStateRequest(message.dump().request_id());
+    if (message.has_trace()) table_.AddTraceOrder(TraceOrderFromProto(message.trace()));
     StoreHasOrders();
   }
   if (message.has_registered()) {
@@ -243,10 +244,11 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
     SetConnected(true);
   }
   if (message.has_probe()) Probe(message.probe());
-  const bool ordered = message.has_propose() || message.has_rate_limits() || message.has_tenants();
+  const bool ordered = message.has_propose() || message.has_rate_limits() ||
+                       message.has_tenants() || message.has_dump() || message.has_trace();
   if (!order.ok())
     log_->Warning("rejected a message from the controller: ", std::string(order.message()));
-  if ((ordered || message.has_dump()) && options_.wake) options_.wake();
+  if (ordered && options_.wake) options_.wake();
 }
 
 void Agent::Probe(const agent::v1::Probe& message) {
@@ -313,6 +315,14 @@ std::optional<uint64_t> Agent::TakeStateRequest() {
 
 void Agent::SendState(uint64_t request_id, const state::Daemon& state) {
   WithTable([&](AgentTable& table) { table.AddState(request_id, state); });
+}
+
+std::optional<TraceOrder> Agent::TakeTraceOrder() {
+  return TakeOrder([](AgentTable& table) { return table.TakeTraceOrder(); });
+}
+
+void Agent::SendTrace(uint64_t request_id, const trace::Host& trace) {
+  WithTable([&](AgentTable& table) { table.AddTrace(request_id, trace); });
 }
 
 void Agent::Ended(CommId id, const std::string& why) {

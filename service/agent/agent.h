@@ -89,6 +89,8 @@ class Agent final : public ControllerLink {
   void Report(const agent::v1::Report& report) override;
   std::optional<uint64_t> TakeStateRequest() override;
   void SendState(uint64_t request_id, const state::Daemon& state) override;
+  std::optional<TraceOrder> TakeTraceOrder() override;
+  void SendTrace(uint64_t request_id, const trace::Host& trace) override;
   void Ended(CommId id, const std::string& why) override;
 
  private:

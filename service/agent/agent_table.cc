@@ -263,6 +263,30 @@ void AgentTable::AddState(uint64_t request_id, const state::Daemon& state) {
   *dumped->mutable_state() = state;
 }
 
+// An order to stop has no answer if the request was not taken: the controller has ended it.
+void AgentTable::AddTraceOrder(const TraceOrder& order) {
+  if (order.stop && std::erase_if(trace_orders_, [&](const TraceOrder& waiting) {
+                      return waiting.request_id == order.request_id;
+                    }) > 0) {
+    return;
+  }
+  if (trace_orders_.size() < kMaxStateRequests) trace_orders_.push_back(order);
+}
+
+std::optional<TraceOrder> AgentTable::TakeTraceOrder() {
+  if (trace_orders_.empty()) return std::nullopt;
+  const TraceOrder order = trace_orders_.front();
+  trace_orders_.pop_front();
+  return order;
+}
+
+void AgentTable::AddTrace(uint64_t request_id, const trace::Host& trace) {
+  if (replies_.size() >= kMaxStateRequests) return;
+  agent::v1::Traced* traced = replies_.emplace_back().mutable_traced();
+  traced->set_request_id(request_id);
+  *traced->mutable_trace() = trace;
+}
+
 void AgentTable::AddProbeResult(agent::v1::Probed probed) {
   if (replies_.size() >= 2 * kMaxStateRequests)
     return;  // The rest is reserved for operators' requests.
@@ -271,6 +295,7 @@ void AgentTable::AddProbeResult(agent::v1::Probed probed) {
 
 void AgentTable::DropStateRequests() {
   state_requests_.clear();
+  trace_orders_.clear();
   replies_.clear();
 }
 

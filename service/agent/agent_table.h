@@ -69,7 +69,7 @@ class AgentTable {
   // Whether there is an order to take.
   bool has_updates() const {
     return !proposed_.empty() || !rate_updates_.empty() || !state_requests_.empty() ||
-           tenants_.has_value();
+           !trace_orders_.empty() || tenants_.has_value();
   }
 
   // Stores the complete list for TakeTenants; replaces an earlier one.
@@ -82,6 +82,11 @@ class AgentTable {
   void AddStateRequest(uint64_t request_id);
   std::optional<uint64_t> TakeStateRequest();
   void AddState(uint64_t request_id, const state::Daemon& state);
+  // Stores a request for a trace; ignored beyond kMaxStateRequests. `order` that stops a trace
+  // which has not been taken removes it.
+  void AddTraceOrder(const TraceOrder& order);
+  std::optional<TraceOrder> TakeTraceOrder();
+  void AddTrace(uint64_t request_id, const trace::Host& trace);
   // Stores the result of a Probe; dropped if too many answers are unsent.
   void AddProbeResult(agent::v1::Probed probed);
   // The stream has ended: drops requests and answers.
@@ -136,6 +141,7 @@ class AgentTable {
   std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet
   std::optional<std::vector<TenantEntry>> tenants_;  // to take
   std::deque<uint64_t> state_requests_;              // to take
+  std::deque<TraceOrder> trace_orders_;              // to take
   std::deque<agent::v1::FromAgent> replies_;
 };
 

@@ -124,6 +124,13 @@ absl::StatusOr<ProbeTask> TaskFromProto(const agent::v1::ProbeFlow& flow) {
 
 }  // namespace
 
+TraceOrder TraceOrderFromProto(const agent::v1::Trace& message) {
+  return {.request_id = message.request_id(),
+          .id = CommId(message.comm_id()),
+          .operations = message.operations(),
+          .stop = message.stop()};
+}
+
 absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message) {
   if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
     return absl::InvalidArgumentError(absl::StrCat(

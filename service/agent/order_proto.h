@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/agent.pb.h"
+#include "service/communicator/links/controller_link.h"
 #include "service/pacing/rate_limits.h"
 #include "service/probe/path_prober.h"
 #include "service/tenant_ledger.h"
@@ -22,6 +23,8 @@ inline constexpr int kMaxRateLimitedLanes = 65536;
 
 // kInvalidArgument: invalid or duplicate lanes, an unknown class, or send windows that never open.
 absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::v1::RateLimits& message);
+
+TraceOrder TraceOrderFromProto(const agent::v1::Trace& message);
 
 // kInvalidArgument: an invalid flow, or too many flows.
 absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message);

@@ -58,6 +58,9 @@ class ActiveWork {
   void Propose(const Strategy& strategy) { change_.Propose(strategy); }
   absl::StatusOr<double> EstimateUs(const EstimatedCall& call) { return loop_.EstimateUs(call); }
 
+  // See OperationLoop::SetTrace.
+  void SetTrace(OperationTrace* trace) { loop_.SetTrace(trace); }
+
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }
   const StrategyChange& change() const { return change_; }

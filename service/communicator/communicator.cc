@@ -306,6 +306,13 @@ absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
   return absl::FailedPreconditionError("cannot estimate the call: the communicator is not active");
 }
 
+absl::Status Communicator::SetTrace(OperationTrace* trace) {
+  if (trace != nullptr && state_ != State::kActive)
+    return absl::FailedPreconditionError("cannot trace: the communicator is not active");
+  if (work_ != nullptr) work_->SetTrace(trace);
+  return absl::OkStatus();
+}
+
 WorkDone Communicator::done() const {
   if (work_ != nullptr) return work_->done();
   return failure_.has_value() ? failure_->done : WorkDone();

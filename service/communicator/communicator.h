@@ -124,6 +124,10 @@ class Communicator {
   // Estimated duration of the call in microseconds. kFailedPrecondition: it cannot be posted now.
   absl::StatusOr<double> Estimate(const EstimatedCall& call);
 
+  // Traces the next operations; null ends it. kFailedPrecondition: the communicator is not active.
+  // LIFETIME: `trace`, until the next call or the end of the communicator.
+  absl::Status SetTrace(OperationTrace* trace);
+
   // Returns true if anything moved.
   bool Poll();
   // Its costs to the engine so far, besides its turns as such (turn_cost.h).

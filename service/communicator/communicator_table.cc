@@ -14,6 +14,9 @@ namespace {
 // Remembered ids of ended communicators: late peers get an error at once instead of a timeout.
 constexpr size_t kRememberedEnds = 1024;
 
+constexpr char kTimedOut[] = "timed out after 10 s (only collectives are traced)";
+static_assert(OperationTrace::kTimeoutNs == 10 * kNsPerSec);
+
 }  // namespace
 
 CommunicatorTable::JoinKey::JoinKey(const wire::UniqueId& unique_id, const std::string& its_tenant)
@@ -156,6 +159,7 @@ bool CommunicatorTable::Poll() {
     if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);
   }
   JoinSplitRanks(results);
+  if (!traces_.empty()) moved |= PollTraces();
   for (const Entry* entry : closed) Close(*entry);
   const size_t destroyed =
       std::clamp(closed_.size() / kTurnsOfBacklog, kDestroyedPerTurn, kMaxDestroyedPerTurn);
@@ -214,7 +218,80 @@ bool CommunicatorTable::TakeUpdates() {
     if (communicator != nullptr) communicator->SetRateLimits(update->limits);
     any |= communicator != nullptr;
   }
+  while (const std::optional<TraceOrder> order = env_.controller->TakeTraceOrder()) {
+    OnTraceOrder(*order);
+    any = true;
+  }
   return any;
+}
+
+// ---- Traces -------------------------------------------------------------------------------------
+
+void CommunicatorTable::OnTraceOrder(const TraceOrder& order) {
+  if (order.stop) {
+    const auto known = std::ranges::find(traces_, order.request_id, &RunningTrace::request_id);
+    if (known == traces_.end()) return;  // It has ended.
+    EndTrace(*known, "stopped");
+    traces_.erase(known);
+    return;
+  }
+  const absl::Status started = StartTrace(order);
+  if (started.ok()) return;
+  trace::Host rejected;
+  rejected.set_host(env_.position.host);
+  rejected.set_requested(order.operations);
+  rejected.set_error(std::string(started.message()));
+  env_.controller->SendTrace(order.request_id, rejected);
+}
+
+absl::Status CommunicatorTable::StartTrace(const TraceOrder& order) {
+  const auto found = running_.find(order.id);
+  if (found == running_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("communicator ", FormatCommId(order.id), " does not run on this host"));
+  }
+  if (order.operations < 1 || order.operations > OperationTrace::kMaxOperations) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot trace ", order.operations,
+                                                   " operations: expected 1 to ",
+                                                   OperationTrace::kMaxOperations));
+  }
+  const auto& [number, entry] = *found->second.begin();
+  if (std::ranges::find(traces_, number, &RunningTrace::number) != traces_.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a trace of communicator ", FormatCommId(order.id),
+                     " is already running on this host; try again in ",
+                     OperationTrace::kTimeoutNs / kNsPerSec, " s"));
+  }
+  if (traces_.size() >= kMaxTraces) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(traces_.size(),
+                     " traces are already running on this host, which is the limit; try again in ",
+                     OperationTrace::kTimeoutNs / kNsPerSec, " s"));
+  }
+  auto trace = std::make_unique<OperationTrace>(order.operations, *env_.access.clock);
+  MCCS_RETURN_IF_ERROR(entry->communicator.SetTrace(trace.get()));
+  traces_.push_back({order.request_id, number, std::move(trace)});
+  return absl::OkStatus();
+}
+
+void CommunicatorTable::EndTrace(const RunningTrace& ended, const char* why) {
+  const auto known = entries_.find(ended.number);
+  if (known != entries_.end()) (void)known->second->communicator.SetTrace(nullptr);
+  trace::Host result;
+  result.set_host(env_.position.host);
+  ended.trace->WriteTo(why, &result);
+  env_.controller->SendTrace(ended.request_id, result);
+}
+
+bool CommunicatorTable::PollTraces() {
+  return std::erase_if(traces_, [this](const RunningTrace& running) {
+           const auto known = entries_.find(running.number);
+           const bool active = known != entries_.end() &&
+                               known->second->communicator.state() == Communicator::State::kActive;
+           if (active && !running.trace->HasEnded()) return false;
+           EndTrace(running, active ? kTimedOut : "the communicator ended");
+           return true;
+         }) > 0;
 }
 
 // First all ranks of a communicator join. Then the ranks whose processes have died leave, so that
@@ -288,6 +365,7 @@ Urgency CommunicatorTable::urgency() const {
 
 MonotonicNs CommunicatorTable::NextDeadline() const {
   MonotonicNs next = turns_.NextDeadline();
+  for (const RunningTrace& running : traces_) next = std::min(next, running.trace->deadline());
   turns_.ForEachDue([&](TurnQueue::Participant& due) {
     next = std::min(next, EntryOf(due).communicator.NextDeadline());
   });

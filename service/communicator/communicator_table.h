@@ -51,6 +51,9 @@ class CommunicatorTable {
   // Takes a peer that has authenticated itself.
   void Accept(Peer peer);
 
+  // Limit of traces that run at the same time.
+  static constexpr size_t kMaxTraces = 4;
+
   // One turn. Returns true if anything moved or another turn is needed at once.
   bool Poll();
 
@@ -137,6 +140,18 @@ class CommunicatorTable {
   void Close(const Entry& entry);
   // Passes the controller's proposals and rate limits to the communicators.
   bool TakeUpdates();
+  // A trace that an operator has requested.
+  struct RunningTrace {
+    uint64_t request_id = 0;
+    uint64_t number = 0;  // of the Entry
+    std::unique_ptr<OperationTrace> trace;
+  };
+  void OnTraceOrder(const TraceOrder& order);
+  absl::Status StartTrace(const TraceOrder& order);
+  // Sends the result of a trace that has ended.
+  void EndTrace(const RunningTrace& trace, const char* why);
+  // Returns true if any trace has ended.
+  bool PollTraces();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
@@ -151,6 +166,7 @@ class CommunicatorTable {
   std::deque<CommId> ended_;                      // recently ended, newest last
   absl::flat_hash_map<CommId, int> times_ended_;  // occurrences in ended_
   std::vector<CommId> changed_;
+  std::vector<RunningTrace> traces_;
 };
 
 }  // namespace mccs

@@ -56,7 +56,8 @@ void Executor::Begin(Loaded& loaded) {
         .rounds = program.steps.empty() ? 0 : operation_.binding.geometry->rounds(program.channel),
         .skew = operation_.skew,
         .memory = SliceMemory(*loaded.plan, program, operation_.binding),
-        .tag = &operation_.tag});
+        .tag = &operation_.tag,
+        .stamps = operation_.stamps});
     const ProgramLanes& lanes = loaded.lanes[c];
     const ProgramFeeds& feeds = loaded.feeds[c];
     for (size_t i = 0; i < lanes.sends.size(); ++i) {
@@ -76,6 +77,7 @@ absl::StatusOr<bool> Executor::Poll() {
     for (SendFeed* feed : feeds.sends) feed->UpdateCounters();
   }
   MCCS_ASSIGN_OR_RETURN(bool moved, loaded.device_plan->Poll());
+  if (operation_.stamps != nullptr && loaded.device_plan->done()) operation_.stamps->OnDeviceDone();
   bool drained = true;
   for (ProgramFeeds& feeds : loaded.feeds) {
     for (ReceiveFeed* feed : feeds.receives) moved |= feed->Receive();

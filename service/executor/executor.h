@@ -22,18 +22,20 @@
 #include "algorithms/program_lanes.h"
 #include "service/device/device.h"
 #include "service/executor/channel_lanes.h"
+#include "service/executor/operation_stamps.h"
 
 namespace mccs {
 
 // The memory of a loaded plan is proportional to its steps: some 100 KiB for a ring of 100 hosts.
 inline constexpr size_t kMaxLoadedPlans = 8;
 
-// One operation. LIFETIME: what `binding` points to outlives the run.
+// One operation. LIFETIME: what `binding` and `stamps` point to outlives the run.
 struct Operation {
   std::shared_ptr<const Plan> plan;
   uint32_t skew = 1;  // of IssueOrder; the same for every operation of a plan
   OperationBinding binding;
-  SliceTag tag{};  // of every slice; the peer's must be equal
+  SliceTag tag{};                     // of every slice; the peer's must be equal
+  OperationStamps* stamps = nullptr;  // null: the operation is not traced
 };
 
 class Executor {

@@ -34,7 +34,9 @@ bool SendFeed::Send() {
     order_.Advance();
     ++next_;
   }
-  return next_ != before;
+  if (next_ == before) return false;
+  if (run_->stamps != nullptr) run_->stamps->OnSent();
+  return true;
 }
 
 // A composed slice is contiguous in its staging slot.
@@ -72,7 +74,9 @@ absl::Status ReceiveFeed::UpdateCounters() {
     landing_.Advance();
     ++landed_;
   }
-  if (landed_ != before) counters_.landed.Store(landed_);
+  if (landed_ == before) return absl::OkStatus();
+  counters_.landed.Store(landed_);
+  if (run_->stamps != nullptr) run_->stamps->OnLanded();
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "algorithms/program_lanes.h"
 #include "service/device/lane_ports.h"
 #include "service/device/slice_memory.h"
+#include "service/executor/operation_stamps.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -28,7 +29,8 @@ struct LaneRun {
   uint64_t rounds = 0;
   uint32_t skew = 1;
   SliceMemory memory;
-  const SliceTag* tag = nullptr;  // of every slice; the peer's must be equal
+  const SliceTag* tag = nullptr;      // of every slice; the peer's must be equal
+  OperationStamps* stamps = nullptr;  // null: the operation is not traced
 };
 
 class SendFeed {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mccsctl top, describe, explain, dump and drain while a job runs."""
+"""mccsctl top, describe, explain, dump, trace and drain while a job runs."""
 import json
 import os
 import pty
@@ -161,6 +161,75 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertTrue(eventually(lambda: "Change:" not in self.run_ok(*words), timeout=30))
         self.assertTrue(re.search(r"Hosts\n  HOST  EPOCH  OPERATIONS  STATE\n  h0 +(\d+) +\d+  active\n"
                                   r"  h1 +\1 +\d+  active\n", self.run_ok(*words)), self.run_ok(*words))
+
+    def communicator(self):
+        listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
+        return listed[0]["id"]
+
+    def test_trace_shows_the_hops_of_both_hosts(self):
+        identifier = self.communicator()
+        words = ("trace", "communicator", identifier[:6], "--operations", "20")
+        table = self.run_ok(*words)
+        hops = ["ranks", "ready", "send", "arrive", "receive", "device", "done", "whole"]
+        self.assertTrue(table.startswith(f"Communicator {identifier}\n\nh0: 20 operations, #"), table)
+        self.assertIn("\nh1: 20 operations, #", table)
+        self.assertEqual(re.findall(r"^  (\w+) +\d+ ns +\d+ ns +\d+ ns +\d+ ns +\d+ % ", table, re.MULTILINE), 2 * hops)
+        # A slice of the other host may land before this one sends.
+        orders = [["first_posted_ns", "all_posted_ns", "started_ns", "first_sent_ns", "done_ns"],
+                  ["started_ns", "first_landed_ns", "last_landed_ns", "device_done_ns", "done_ns"]]
+        for host in json.loads(self.run_ok(*words, "-o", "json"))["hosts"]:
+            self.assertEqual((host["error"], len(host["operations"])), ("", 20))
+            numbers = [int(operation["number"]) for operation in host["operations"]]
+            self.assertEqual(numbers, list(range(numbers[0], numbers[0] + 20)))
+            for operation in host["operations"]:
+                self.assertEqual((operation["kind"], operation["bytes"]), ("all_reduce", str(SIZE)))
+                for steps in orders:
+                    times = [int(operation[step]) for step in steps]
+                    self.assertEqual(times, sorted(times), operation)
+                    self.assertGreater(times[0], 0)
+        events = json.loads(self.run_ok(*words, "-o", "chrome"))["traceEvents"]
+        self.assertEqual([event["args"]["name"][:2] for event in events if event["ph"] == "M"], ["h0", "h1"])
+        self.assertEqual(sum(event["name"].endswith(" all_reduce of 256 KiB") for event in events), 40)
+
+    def test_trace_rejects_what_it_cannot_trace(self):
+        missing = self.mccsctl("trace", "communicator", "abcdefabcdef")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("no communicator id starts with", missing.stderr)
+        for words in (("--operations", "0"), ("--operations", "1001"), ("-o", "xml")):
+            self.assertEqual(self.mccsctl("trace", "communicator", "abcd", *words).returncode, 2, words)
+
+    def test_trace_of_an_idle_communicator_ends_by_itself_or_by_ctrl_c(self):
+        identifier = self.communicator()
+        for host in "h0", "h1":
+            for session in json.loads(self.run_ok("dump", host))["sessions"]:
+                os.kill(session["process"], signal.SIGSTOP)
+                self.addCleanup(os.kill, session["process"], signal.SIGCONT)
+        # The operation in progress may still be traced.
+        idle = self.mccsctl("trace", "communicator", identifier)
+        self.assertRegex(idle.stdout + idle.stderr, r"traced [01] of 100 operations: timed out after 10 s")
+        # Without mccs-lab exec, which would handle the interrupt itself.
+        mccsctl = [program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"]]
+        again = lambda: call(*mccsctl, "--timeout", "0.5", "trace", "communicator", identifier).stderr  # noqa: E731
+        first = None
+
+        def runs():
+            """Whether `first` runs and rejects others. Either of two traces may be the one that is rejected."""
+            nonlocal first
+            if first is None or first.poll() is not None:
+                if first is not None:
+                    first.communicate()
+                first = subprocess.Popen([*mccsctl, "trace", "communicator", identifier], stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT, env=environment())
+            return "is already running" in again() and first.poll() is None
+        try:
+            self.assertTrue(eventually(runs, timeout=60))
+            first.send_signal(signal.SIGINT)
+            output, _ = first.communicate(timeout=TIMEOUT_S)
+        finally:
+            first.kill()
+            first.wait()
+        self.assertEqual((first.returncode, output), (-signal.SIGINT, b""))
+        self.assertTrue(eventually(lambda: "is already running" not in again(), timeout=5), "the daemons' traces end")
 
 
 class WithoutADaemon(unittest.TestCase):

@@ -86,6 +86,8 @@ class SimController final : public ControllerLink {
   std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
   std::map<uint64_t, state::Daemon> answers;  // by request_id number
+  std::deque<TraceOrder> trace_orders;
+  std::map<uint64_t, trace::Host> traces;  // by request_id
 
   bool connected() const override { return awaits_proposal; }
   void Announce(const agent::v1::Announce& announce) override {
@@ -117,6 +119,15 @@ class SimController final : public ControllerLink {
   }
   void SendState(uint64_t request_id, const state::Daemon& state) override {
     answers[request_id] = state;
+  }
+  std::optional<TraceOrder> TakeTraceOrder() override {
+    if (trace_orders.empty()) return std::nullopt;
+    const TraceOrder next = trace_orders.front();
+    trace_orders.pop_front();
+    return next;
+  }
+  void SendTrace(uint64_t request_id, const trace::Host& trace) override {
+    traces[request_id] = trace;
   }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };

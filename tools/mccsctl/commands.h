@@ -33,6 +33,8 @@ struct Options {
   std::vector<std::string> files;
   bool dry_run = false;
   uint32_t limit = 50;
+  uint32_t operations = 100;
+  bool chrome = false;  // trace: the Trace Event format instead of `output`
   double interval_s = 1;
   bool once = false;
 
@@ -40,6 +42,19 @@ struct Options {
   // status.
   std::function<int()> run;
 };
+
+// THROWS: CLI::ValidationError (wrong usage) for an unknown format. `more`: a format that the
+// caller accepts in addition; empty: none.
+inline Output ParseOutput(const std::string& word, const std::string& more = "") {
+  if (word == "table") return Output::kTable;
+  if (word == "wide") return Output::kWide;
+  if (word == "json") return Output::kJson;
+  if (word == "yaml") return Output::kYaml;
+  const std::string expected =
+      more.empty() ? "table, wide, json or yaml" : "table, wide, json, yaml or " + more;
+  throw CLI::ValidationError("--output",
+                             "invalid output format \"" + word + "\": expected " + expected);
+}
 
 // Makes `run` the selected command if `command` is on the command line.
 inline void Select(CLI::App* command, Options* options, std::function<int()> run) {
@@ -79,6 +94,10 @@ void DeclareDescribeObjects(CLI::App* describe, Options* options);
 void DeclareTop(CLI::App* app, Options* options);
 // `mccsctl explain`: the reasons for a communicator's strategy and the rates of its flows.
 void DeclareExplain(CLI::App* app, Options* options);
+
+// ---- Traces of operations (trace_command.cc) ----------------------------------------------------
+
+void DeclareTrace(CLI::App* app, Options* options);
 
 // ---- Shell completion (completion.cc) -----------------------------------------------------------
 

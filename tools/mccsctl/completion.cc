@@ -22,9 +22,12 @@ constexpr char kAfterCommands[] = R"bash(        command="$command ${COMP_WORDS[
     esac
   done
   case "$before" in
-    -o | --output) words='table wide json yaml' ;;
+    -o | --output)
+      words='table wide json yaml'
+      [[ $command == ' trace communicator' ]] && words="$words chrome"
+      ;;
     -f | --filename) return ;; # files
-    --controller | --interval | --limit | --reason | --timeout) return ;;
+    --controller | --interval | --limit | --operations | --reason | --timeout) return ;;
     *)
       case "$command" in
 )bash";

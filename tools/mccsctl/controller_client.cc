@@ -109,6 +109,15 @@ absl::StatusOr<control::v1::DumpReply> ControllerClient::Dump(const std::string&
   return impl_->Call(&control::v1::Operator::Stub::Dump, request, {.seconds = kDumpSeconds});
 }
 
+absl::StatusOr<control::v1::TraceReply> ControllerClient::TraceCommunicator(const std::string& id,
+                                                                            uint32_t operations) {
+  control::v1::TraceRequest request;
+  request.set_id(id);
+  request.set_operations(operations);
+  return impl_->Call(&control::v1::Operator::Stub::TraceCommunicator, request,
+                     {.seconds = kTraceSeconds});
+}
+
 absl::StatusOr<control::v1::VersionReply> ControllerClient::Version() {
   return impl_->Call(&control::v1::Operator::Stub::Version, control::v1::VersionRequest());
 }

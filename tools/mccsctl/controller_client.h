@@ -31,6 +31,8 @@ class ControllerClient {
   static constexpr double kChangeSeconds = 30;
   // Dumps: the controller waits for a daemon.
   static constexpr double kDumpSeconds = 10;
+  // Traces: the controller waits up to 13 s for daemons.
+  static constexpr double kTraceSeconds = 20;
 
   explicit ControllerClient(const ControllerTarget& target);
   ~ControllerClient();
@@ -45,6 +47,8 @@ class ControllerClient {
   absl::StatusOr<control::v1::Explanation> ExplainCommunicator(const std::string& id);
   absl::StatusOr<control::v1::ListWorkReply> ListWork();
   absl::StatusOr<control::v1::DumpReply> Dump(const std::string& host);
+  absl::StatusOr<control::v1::TraceReply> TraceCommunicator(const std::string& id,
+                                                            uint32_t operations);
   absl::StatusOr<control::v1::VersionReply> Version();
   absl::StatusOr<control::v1::ChangeReply> Apply(const control::v1::ApplyRequest& request);
   absl::StatusOr<control::v1::ChangeReply> Delete(const control::v1::DeleteRequest& request);

@@ -31,16 +31,6 @@ std::string UserName() {
       user != nullptr ? std::string(user->pw_name) : absl::StrCat("uid ", geteuid()), "@", host);
 }
 
-// THROWS: CLI::ValidationError (wrong usage) for an unknown format.
-Output ParseOutput(const std::string& word) {
-  if (word == "table") return Output::kTable;
-  if (word == "wide") return Output::kWide;
-  if (word == "json") return Output::kJson;
-  if (word == "yaml") return Output::kYaml;
-  throw CLI::ValidationError("--output", absl::StrCat("invalid output format \"", word,
-                                                      "\": expected table, wide, json or yaml"));
-}
-
 void DeclareGet(CLI::App* app, Options* options) {
   CLI::App* get = app->add_subcommand("get", "List hosts, communicators or objects of one kind");
   get->require_subcommand(1);
@@ -137,8 +127,8 @@ void Declare(CLI::App* app, Options* options) {
       app, "--timeout", CLI::Range(kShortestTimeout, kLongestTimeout),
       absl::StrCat("Timeout of a call, in seconds (default ", ControllerClient::kCallSeconds,
                    "; lists ", ControllerClient::kListSeconds, ", dumps ",
-                   ControllerClient::kDumpSeconds, ", changes ", ControllerClient::kChangeSeconds,
-                   ")"),
+                   ControllerClient::kDumpSeconds, ", traces ", ControllerClient::kTraceSeconds,
+                   ", changes ", ControllerClient::kChangeSeconds, ")"),
       [options](double seconds) { options->controller.timeout_s = seconds; })
       ->envname("MCCS_CONTROLLER_TIMEOUT");
   app->add_option_function<std::string>(
@@ -152,6 +142,7 @@ void Declare(CLI::App* app, Options* options) {
   DeclareExplain(app, options);
   DeclareTop(app, options);
   DeclareDump(app, options);
+  DeclareTrace(app, options);
   DeclareApply(app, options);
   DeclareDiff(app, options);
   DeclareDelete(app, options);
@@ -166,6 +157,7 @@ void Declare(CLI::App* app, Options* options) {
       "  mccsctl describe communicator 3f2a\n"
       "  mccsctl explain communicator 3f2a\n"
       "  mccsctl top\n"
+      "  mccsctl trace communicator 3f2a\n"
       "  mccsctl diff -f policy.yaml\n"
       "  mccsctl apply -f policy.yaml\n"
       "\n"

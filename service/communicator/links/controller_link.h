@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "proto/agent.pb.h"
 #include "proto/daemon_state.pb.h"
+#include "proto/operation_trace.pb.h"
 #include "service/communicator/strategy/strategy.h"
 #include "service/pacing/rate_limits.h"
 #include "service/tenant_ledger.h"
@@ -32,6 +33,14 @@ struct Proposal {
 struct RateUpdate {
   CommId id;
   RateLimits limits;
+};
+
+// An operator's request to trace the next operations of a communicator, or to end that trace.
+struct TraceOrder {
+  uint64_t request_id = 0;
+  CommId id;
+  uint32_t operations = 0;  // as requested, not validated
+  bool stop = false;
 };
 
 class ControllerLink {
@@ -54,6 +63,9 @@ class ControllerLink {
   // if there is none.
   virtual std::optional<uint64_t> TakeStateRequest() { return std::nullopt; }
   virtual void SendState(uint64_t /*request_id*/, const state::Daemon& /*state*/) {}
+  // The next pending request for a trace; reply with SendTrace, once. Cheap if there is none.
+  virtual std::optional<TraceOrder> TakeTraceOrder() { return std::nullopt; }
+  virtual void SendTrace(uint64_t /*request_id*/, const trace::Host& /*trace*/) {}
   // Also called for a communicator that was never announced.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -169,6 +170,9 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 
 absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(key));
+  if (trace_ != nullptr && reached != Reached::kByNobody) {
+    trace_->OnPosted(key, /*by_all=*/reached != Reached::kBySome);
+  }
   if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
       change_.Allows(completed_ + 1)) {
     if (account_ != nullptr && account_->HasOperationQuota() && !account_->MayStart(clock_.Now())) {
@@ -237,6 +241,11 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
 absl::Status OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
   key_ = key;
+  operation_.stamps = nullptr;
+  if (trace_ != nullptr) {
+    stamps_ = trace_->TakeStamps(key);
+    if (!std::exchange(trace_skips_next_, false)) operation_.stamps = &stamps_;
+  }
   MCCS_RETURN_IF_ERROR(Bind(call));
   if (call.options.any_set()) {
     with_options_ = {with_options_.calls + 1, signature_.number, call.options};
@@ -301,7 +310,13 @@ void OperationLoop::Complete() {
       local.port->CompleteCaptured(key_);
     }
   }
+  if (trace_ != nullptr) AddToTrace(bytes);
   state_ = LoopState::kIdle;
+}
+
+void OperationLoop::AddToTrace(uint64_t bytes) {
+  if (operation_.stamps == nullptr) return;  // It started before the trace.
+  trace_->Add({.number = completed_, .kind = signature_.kind, .bytes = bytes, .stamps = stamps_});
 }
 
 // A posted collective takes precedence over captured ones that some ranks have reached, because not

@@ -18,6 +18,7 @@
 #include "service/communicator/lanes/operation_signature.h"
 #include "service/communicator/links/rank_port.h"
 #include "service/communicator/schedule/decided_order.h"
+#include "service/communicator/schedule/operation_trace.h"
 #include "service/communicator/schedule/strategy_change.h"
 #include "service/communicator/strategy/plan_cache.h"
 #include "service/counters.h"
@@ -99,6 +100,13 @@ class OperationLoop {
   bool running() const { return executor_->running(); }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const { return retry_at_; }
+  // Traces the operations that start from now on, until it is called with null. An operation that
+  // the local ranks have entered already is left out, because its first times are not known.
+  // LIFETIME: `trace`, until the next call or the end of the loop.
+  void SetTrace(OperationTrace* trace) {
+    trace_ = trace;
+    trace_skips_next_ = state_ != LoopState::kIdle && state_ != LoopState::kRunning;
+  }
   // Number of the last operation that was started.
   uint64_t started() const { return completed_ + (running() ? 1 : 0); }
 
@@ -116,6 +124,7 @@ class OperationLoop {
   absl::Status Start(uint64_t key);
   absl::Status Bind(const PostedOperation& call);
   void Complete();
+  void AddToTrace(uint64_t bytes);
   // Checks for a peer's slice of another call on a lane that this operation does not use.
   absl::Status CheckOtherLanes() const;
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
@@ -127,6 +136,9 @@ class OperationLoop {
   WorkTally& tally_;
   const Clock& clock_;
   TenantAccount* const account_;
+  OperationTrace* trace_ = nullptr;  // null: no trace runs
+  OperationStamps stamps_;           // of the current operation, if it is traced
+  bool trace_skips_next_ = false;
   LaneSet* lanes_;
   const HostIndex self_;
   Strategy strategy_;

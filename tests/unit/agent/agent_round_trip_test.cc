@@ -434,6 +434,79 @@ TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
   EXPECT_EQ(silent.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+// Calls `mccsctl trace communicator` in a thread of its own.
+class TraceCall {
+ public:
+  explicit TraceCall(const std::string& controller)
+      : thread_([this, controller] {
+          const auto stub = control::v1::Operator::NewStub(
+              grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
+          control::v1::TraceRequest request;
+          request.set_id(FormatCommId(kId));
+          request.set_operations(7);
+          status_ = stub->TraceCommunicator(&context_, request, &reply_);
+        }) {}
+  ~TraceCall() { Wait(); }
+  void Cancel() { context_.TryCancel(); }
+  const grpc::Status& Wait() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+  const control::v1::TraceReply& reply() const { return reply_; }
+
+ private:
+  grpc::ClientContext context_;
+  grpc::Status status_;
+  control::v1::TraceReply reply_;
+  std::thread thread_;
+};
+
+TEST(AgentRoundTrip, ATraceReachesTheEngineAndReturns) {
+  Controller controller("127.0.0.1:0");
+  TestAgent agent(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  {
+    TraceCall unknown(controller.address());
+    EXPECT_EQ(unknown.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+  agent->Announce(MakeAnnounce(kId.value(), {"h0"}));
+  ASSERT_TRUE(Eventually([&] { return controller.Describe().ok(); }));
+  TraceCall call(controller.address());
+  std::optional<TraceOrder> order;
+  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
+  EXPECT_EQ(order->id, kId);
+  EXPECT_EQ(order->operations, 7u);
+  EXPECT_FALSE(order->stop);
+  trace::Host trace;
+  trace.add_operations()->set_number(3);
+  agent->SendTrace(order->request_id, trace);
+  ASSERT_TRUE(call.Wait().ok()) << call.Wait().error_message();
+  EXPECT_EQ(call.reply().id(), FormatCommId(kId));
+  EXPECT_EQ(call.reply().hosts(0).host(), "h0");
+  EXPECT_EQ(call.reply().hosts(0).operations(0).number(), 3u);
+}
+
+TEST(AgentRoundTrip, ACancelledTraceEndsOnTheHosts) {
+  Controller controller("127.0.0.1:0");
+  TestAgent agent(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  agent->Announce(MakeAnnounce(kId.value(), {"h0"}));
+  ASSERT_TRUE(Eventually([&] { return controller.Describe().ok(); }));
+  TraceCall call(controller.address());
+  std::optional<TraceOrder> order;
+  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
+  const uint64_t request_id = order->request_id;
+  call.Cancel();
+  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
+  EXPECT_TRUE(order->stop);
+  EXPECT_EQ(order->request_id, request_id);
+  EXPECT_EQ(call.Wait().error_code(), grpc::StatusCode::CANCELLED);
+  TraceCall again(controller.address());
+  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
+  agent->SendTrace(order->request_id, {});
+  EXPECT_TRUE(again.Wait().ok()) << "the first one runs no more";
+}
+
 TEST(AgentRoundTrip, AStoppingControllerAnswersOpenRequests) {
   auto controller = std::make_unique<Controller>("127.0.0.1:0");
   TestAgent agent(controller->address(), "h0");
