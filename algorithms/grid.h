@@ -3,7 +3,7 @@
 // of collective communication operations in MPICH", IJHPCA 2005, section on all-to-all; Kale, Kumar
 // and Varadarajan, "A framework for collective personalized communication", IPDPS 2003: the mesh).
 //
-// The hosts stand in a grid of ⌈√H⌉ columns, row by row in the order of the ring. Blocks from host
+// The hosts form a grid of ⌈√H⌉ columns, row by row in the order of the ring. Blocks from host
 // x to host y go along the row of x to its host in the column of y, and from there along the
 // column:
 //

@@ -59,6 +59,12 @@ ProgramLanes LanesOf(const Program& program) {
   return result;
 }
 
+bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
+  return std::ranges::any_of(lane.steps, [&](uint16_t step) {
+    return program.steps[step].pieces.front().space == Space::kStaged;
+  });
+}
+
 RoundGroup GroupOf(uint64_t round, uint64_t rounds, uint32_t skew) {
   const uint64_t group_rounds = uint64_t{skew} + 1;
   const uint64_t begin = round - round % group_rounds;

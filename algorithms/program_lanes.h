@@ -34,6 +34,10 @@ struct ProgramLanes {
 
 ProgramLanes LanesOf(const Program& program);
 
+// Whether the program composes slices of this outgoing lane in staging slots, so that the lane
+// needs staging memory.
+bool Composes(const Program& program, const ProgramLanes::Lane& lane);
+
 // The group of a round (issue_order.h).
 struct RoundGroup {
   uint64_t begin = 0;  // the first round

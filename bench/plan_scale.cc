@@ -19,12 +19,6 @@
 namespace mccs {
 namespace {
 
-bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
-  return std::ranges::any_of(lane.steps, [&](uint16_t step) {
-    return program.steps[step].pieces.front().space == Space::kStaged;
-  });
-}
-
 // Slots of all incoming lanes, and staging memory of outgoing ones that need it.
 uint64_t LaneMemoryBytes(const Plan& plan, const LaneShape& shape) {
   uint64_t areas = 0;

@@ -331,6 +331,11 @@ bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkL
   return false;
 }
 
+bool Engine::SomeRun(std::span<const Point> points) {
+  return std::ranges::any_of(QueuesNeededFor(points),
+                             [](const HardwareQueue* queue) { return queue->running; });
+}
+
 bool Engine::Wait(std::span<const Point> points) {
   Lock lock = Acquire();
   if (AllReached(points)) return true;
@@ -355,7 +360,7 @@ bool Engine::Wait(std::span<const Point> points) {
         sched_yield();
       }
       lock = Acquire();
-    } else if (ended_) {
+    } else if (ended_ && !SomeRun(points)) {
       reached = false;
       break;
     } else {

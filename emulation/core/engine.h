@@ -163,6 +163,8 @@ class Engine {
   bool AdvanceInstant();
   void RunHead(Lock& lock, HardwareQueue& queue);
   std::vector<HardwareQueue*> QueuesNeededFor(std::span<const Point> points);
+  // Another thread runs work that `points` need.
+  bool SomeRun(std::span<const Point> points);
   bool RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkLimit& allowance,
                     bool watching);
 

@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Region>> CpuDevice::Allocate(size_t bytes) {
 
 void CpuDevice::Discard(std::span<std::byte> bytes) { MappedMemory::Discard(bytes); }
 
-std::unique_ptr<DevicePlan> CpuDevice::Load(PlanToLoad plan) {
-  return std::make_unique<InterpretedPlan>(*this, std::move(plan));
+absl::StatusOr<std::unique_ptr<DevicePlan>> CpuDevice::Load(PlanToLoad plan) {
+  return InterpretedPlan::Make(*this, std::move(plan));
 }
 
 Device::Submitted CpuDevice::Submit(const MemOp& op, MemToken token) {

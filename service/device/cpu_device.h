@@ -43,7 +43,7 @@ class CpuDevice final : public Device {
   MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
-  std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override;
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override;
   Submitted Submit(const MemOp& op, MemToken token) override;
   Polled Poll(std::span<Finished> finished) override;
   uint64_t memory_bps() const override { return meter_.rate_bps(); }

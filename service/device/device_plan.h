@@ -11,11 +11,12 @@
 #include "absl/status/statusor.h"
 #include "algorithms/geometry.h"
 #include "algorithms/plan.h"
+#include "base/units.h"
 #include "proto/operation.h"
 #include "service/device/lane_ports.h"
+#include "service/device/lane_shape.h"
 #include "service/device/mem_op.h"
 #include "service/device/region.h"
-#include "service/transport/lane_shape.h"
 
 namespace mccs {
 
@@ -47,14 +48,18 @@ struct PlanToLoad {
   uint32_t skew = 1;                // of IssueOrder
 };
 
+// A strategy may come from a tenant's own daemon, and with it the size of a plan.
+inline constexpr uint64_t kMaxPlanBytes = 1 * kGiB;
+
 // OWNER: the Executor. THREAD: the owning engine only. Never blocks.
 class DevicePlan {
  public:
   // REQUIRES: quiescent().
   virtual ~DevicePlan() = default;
 
-  // Starts an operation. All other plans over the same lanes are done.
-  // REQUIRES: done(). LIFETIME: `binding` outlives the run.
+  // Starts an operation.
+  // REQUIRES: done(), and so is every other plan over the same lanes. LIFETIME: `binding` outlives
+  // the run.
   virtual void Start(const OperationBinding& binding) = 0;
   // Advances the operation as far as the counters of its lanes allow. Returns true if anything
   // moved. An error, that of a failed operation of the device, is permanent.
@@ -65,6 +70,8 @@ class DevicePlan {
   virtual bool done() const = 0;
   // The device uses no memory of a binding.
   virtual bool quiescent() const = 0;
+  // The memory of the host that it uses while it is loaded.
+  virtual uint64_t memory_bytes() const = 0;
 };
 
 }  // namespace mccs

@@ -1,16 +1,37 @@
 #include "service/device/interpreted_plan.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/units.h"
 
 namespace mccs {
 
-InterpretedPlan::InterpretedPlan(Device& device, PlanToLoad plan) : loaded_(std::move(plan)) {
+absl::StatusOr<std::unique_ptr<DevicePlan>> InterpretedPlan::Make(Device& device, PlanToLoad plan) {
+  std::vector<ProgramFacts> facts;
+  uint64_t bytes = 0;
+  for (const Program& program : plan.plan->programs) {
+    facts.push_back(FactsOf(program));
+    bytes += ProgramInterpreter::MemoryBytes(program, facts.back(), plan.skew);
+    if (bytes > kMaxPlanBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the plan of ", std::string(Name(plan.plan->key.kind)), " needs more than ",
+          FormatBytes(kMaxPlanBytes), " of memory; use fewer hosts, channels or slots"));
+    }
+  }
+  return std::unique_ptr<DevicePlan>(
+      new InterpretedPlan(device, std::move(plan), std::move(facts), bytes));
+}
+
+InterpretedPlan::InterpretedPlan(Device& device, PlanToLoad plan, std::vector<ProgramFacts> facts,
+                                 uint64_t memory_bytes)
+    : loaded_(std::move(plan)), memory_bytes_(memory_bytes) {
   MCCS_CHECK(loaded_.ports.size() == loaded_.plan->programs.size());
-  for (size_t i = 0; i < loaded_.plan->programs.size(); ++i) {
-    programs_.emplace_back(device, loaded_, i, mem_ops_);
+  for (size_t i = 0; i < facts.size(); ++i) {
+    programs_.emplace_back(device, loaded_, i, std::move(facts[i]), mem_ops_);
   }
 }
 

@@ -10,10 +10,13 @@
 //   reads slices ◄──── landed ────────── they are complete
 //   frees slots ────── released ───────► returns credit to the sender
 //
-// The counters are slice numbers of the lane, over all runs: "all smaller ones". A program and the
-// engine both know the step and round of a number (algorithms/program_lanes.h), and with them the
-// slice's memory. So neither passes addresses to the other, and the program may run on another
-// processor than the engine.
+// A counter at n means: all slices with numbers below n have reached that point. Numbers count over
+// all runs of a lane. The program and the engine each compute a slice's step, round and memory from
+// its number (algorithms/program_lanes.h). So no address passes between them, and the program may
+// run on another processor.
+//
+// OWNER: the lane's feed (service/executor/lane_feeds.h). THREAD: each counter has one writer, the
+// program or the engine; both may read. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_LANE_PORTS_H_
 #define MCCS_SERVICE_DEVICE_LANE_PORTS_H_
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace mccs {
 namespace {
@@ -11,18 +12,27 @@ constexpr uint32_t kGroupsInFlight = 2;
 // Outputs of this size, over all local ranks, exceed a core's caches.
 constexpr uint64_t kLargeBytes = 8 << 20;
 
+uint32_t RowsFor(uint32_t skew) { return std::bit_ceil(kGroupsInFlight * (skew + 1)); }
+
 }  // namespace
 
+uint64_t ProgramInterpreter::MemoryBytes(const Program& program, const ProgramFacts& facts,
+                                         uint32_t skew) {
+  const uint64_t row = program.steps.size() * (sizeof(Cell) + 2 * sizeof(StepRef)) +
+                       facts.sources * sizeof(MemSource) + facts.destinations * sizeof(std::byte*);
+  return RowsFor(skew) * row;
+}
+
 ProgramInterpreter::ProgramInterpreter(Device& device, const PlanToLoad& loaded, size_t program,
-                                       MemOpOwner& mem_ops)
+                                       ProgramFacts facts, MemOpOwner& mem_ops)
     : device_(device),
       plan_(*loaded.plan),
       program_(plan_.programs[program]),
       shape_(loaded.shape),
       skew_(loaded.skew),
-      rows_(std::bit_ceil(kGroupsInFlight * (skew_ + 1))),
+      rows_(RowsFor(skew_)),
       mem_ops_(mem_ops),
-      facts_(FactsOf(program_)),
+      facts_(std::move(facts)),
       cells_(rows_ * program_.steps.size()),
       row_rounds_(rows_),
       row_pending_(rows_),
@@ -308,9 +318,9 @@ bool ProgramInterpreter::Submit(StepRef ref) {
 
 bool ProgramInterpreter::SubmitCombines(StepRef ref) {
   Cell& cell = At(ref);
-  MemSource* sources = &sources_[ref.row * facts_.sources + FactsFor(ref).source_base];
+  MemSource* sources = &sources_[size_t{ref.row} * facts_.sources + FactsFor(ref).source_base];
   std::byte** destinations =
-      &destinations_[ref.row * facts_.destinations + FactsFor(ref).destination_base];
+      &destinations_[size_t{ref.row} * facts_.destinations + FactsFor(ref).destination_base];
   const std::vector<Combine>& combines = StepOf(ref).combines;
   for (uint16_t c = 0; c < combines.size(); ++c) {
     if (c >= cell.submitted) {
@@ -363,9 +373,9 @@ bool ProgramInterpreter::SubmitCopies(StepRef ref) {
   Cell& cell = At(ref);
   const Step& step = StepOf(ref);
   const uint64_t round = RoundOf(ref.row);
-  MemSource* sources = &sources_[ref.row * facts_.sources + FactsFor(ref).source_base];
+  MemSource* sources = &sources_[size_t{ref.row} * facts_.sources + FactsFor(ref).source_base];
   std::byte** destinations =
-      &destinations_[ref.row * facts_.destinations + FactsFor(ref).destination_base];
+      &destinations_[size_t{ref.row} * facts_.destinations + FactsFor(ref).destination_base];
   const ReceivePort& port = receives_[facts_.lanes.positions[ref.step].lane].port;
   const std::byte* from = port.slots.address() + (cell.slice % shape_.slots) * shape_.slot_bytes +
                           memory_.PieceOffset(round, step, cell.submitted);

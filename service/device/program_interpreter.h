@@ -38,8 +38,10 @@ namespace mccs {
 
 class ProgramInterpreter {
  public:
-  // LIFETIME: everything outlives the interpreter. `mem_ops` counts its MemOps in the device.
-  ProgramInterpreter(Device& device, const PlanToLoad& loaded, size_t program, MemOpOwner& mem_ops);
+  // LIFETIME: everything outlives the interpreter. `facts`: of the program. `mem_ops` counts its
+  // MemOps in the device.
+  ProgramInterpreter(Device& device, const PlanToLoad& loaded, size_t program, ProgramFacts facts,
+                     MemOpOwner& mem_ops);
   ProgramInterpreter(const ProgramInterpreter&) = delete;
   ProgramInterpreter& operator=(const ProgramInterpreter&) = delete;
 
@@ -48,6 +50,9 @@ class ProgramInterpreter {
   // Returns true if anything moved. REQUIRES: no MemOp has failed.
   bool Poll();
   bool done() const { return oldest_round_ == rounds_; }
+
+  // The memory of an interpreter of `program`, apart from its facts.
+  static uint64_t MemoryBytes(const Program& program, const ProgramFacts& facts, uint32_t skew);
 
  private:
   enum class State : uint8_t {

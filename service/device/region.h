@@ -15,6 +15,9 @@ enum class RegionKind : uint8_t {
 };
 
 // One allocation, or one address range that consists of several (DeviceRange).
+//
+// OWNER: of tenants' memory the frontend's registry, of staging memory the lanes. THREAD: the owning
+// engine, except where stated.
 // REQUIRES at destruction: no MemOp and no lane uses it any more.
 class Region {
  public:

@@ -1,6 +1,5 @@
 #include "service/executor/channel_lanes.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "base/status_macros.h"
@@ -14,12 +13,6 @@ std::unique_ptr<Feed>& EntryOf(std::vector<std::unique_ptr<Feed>>& by_peer, Host
   const auto index = static_cast<size_t>(peer.value());
   if (by_peer.size() <= index) by_peer.resize(index + 1);
   return by_peer[index];
-}
-
-bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
-  return std::ranges::any_of(lane.steps, [&](uint16_t step) {
-    return program.steps[step].pieces.front().space == Space::kStaged;
-  });
 }
 
 }  // namespace

@@ -40,10 +40,19 @@ absl::StatusOr<Executor::Loaded*> Executor::Load(const Operation& operation) {
     to_load.ports.push_back(feeds.Ports());
     loading.feeds.push_back(std::move(feeds));
   }
-  loading.device_plan = device_.Load(std::move(to_load));
-  if (loaded_.size() == kMaxLoadedPlans) loaded_.pop_back();
+  MCCS_ASSIGN_OR_RETURN(loading.device_plan, device_.Load(std::move(to_load)));
+  MakeRoom(loading.device_plan->memory_bytes());
   loaded_.push_front(std::move(loading));
   return &loaded_.front();
+}
+
+// Drops the plans that were not used for longest.
+void Executor::MakeRoom(uint64_t bytes) {
+  for (const Loaded& loaded : loaded_) bytes += loaded.device_plan->memory_bytes();
+  while (!loaded_.empty() && (loaded_.size() >= kMaxLoadedPlans || bytes > kMaxLoadedBytes)) {
+    bytes -= loaded_.back().device_plan->memory_bytes();
+    loaded_.pop_back();
+  }
 }
 
 void Executor::Begin(Loaded& loaded) {

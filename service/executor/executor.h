@@ -26,8 +26,10 @@
 
 namespace mccs {
 
-// The memory of a loaded plan is proportional to its steps: some 100 KiB for a ring of 100 hosts.
+// Plans that stay loaded, as long as they take no more memory than this together. A ring of 1,000
+// hosts with one rank each takes about 4 MiB per channel.
 inline constexpr size_t kMaxLoadedPlans = 8;
+inline constexpr uint64_t kMaxLoadedBytes = 256 * kMiB;
 
 // One operation. LIFETIME: what `binding` and `stamps` point to outlives the run.
 struct Operation {
@@ -46,7 +48,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Creates missing lanes of the plan. After an error (as for LaneDirectory) nothing runs.
+  // Creates missing lanes of the plan. After an error (as for LaneDirectory and Device::Load)
+  // nothing runs.
   // REQUIRES: !running().
   absl::Status Start(const Operation& operation);
 
@@ -71,6 +74,7 @@ class Executor {
   };
 
   absl::StatusOr<Loaded*> Load(const Operation& operation);
+  void MakeRoom(uint64_t bytes);
   void Begin(Loaded& loaded);
 
   Device& device_;

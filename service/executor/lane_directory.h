@@ -8,7 +8,7 @@
 
 namespace mccs {
 
-// THREAD: the owning engine only. Never blocks.
+// OWNER: the communicator's lanes (LaneSet). THREAD: the owning engine only. Never blocks.
 class LaneDirectory {
  public:
   virtual ~LaneDirectory() = default;

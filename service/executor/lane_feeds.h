@@ -1,4 +1,4 @@
-// Move slices between a lane and the counters at which a program on the device meets it
+// Feeds move slices between a lane and the counters at which a program on the device meets it
 // (service/device/lane_ports.h). Each feed belongs to one lane; its counters continue from run to
 // run.
 //

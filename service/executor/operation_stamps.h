@@ -1,7 +1,7 @@
 // When one operation reached each step on this host, for `mccsctl trace communicator`. Code that
 // may be traced holds a pointer to the stamps, which is null unless a trace runs.
 //
-// THREAD: the owning engine.
+// OWNER: the OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_EXECUTOR_OPERATION_STAMPS_H_
 #define MCCS_SERVICE_EXECUTOR_OPERATION_STAMPS_H_
 

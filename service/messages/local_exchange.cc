@@ -109,7 +109,6 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
   size_t calls_left = PollLimit::kCopies;
   for (size_t i = busy_.size(); i > 0 && calls_left > 0 && limit.left(); --i) {
     Pair& pair = *busy_.front();
-    const bool was_copying = pair.copy != nullptr;
     Progress progress = Progress::kUnderWay;
     while (!pair.calls.empty() && calls_left > 0 && limit.left()) {
       --calls_left;
@@ -122,8 +121,6 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
       done.push_back(call);
       moved = true;
     }
-    if (was_copying) --copying_;
-    if (pair.copy != nullptr) ++copying_;
     busy_.pop_front();
     if (pair.calls.empty()) continue;
     if (progress == Progress::kWaits) {

@@ -143,8 +143,9 @@ class LocalPuts {
   // permanent ones of the device.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
 
-  // The device has, or can take, a part of a copy.
-  bool copying() const { return copying_ > 0; }
+  // A call can advance: the device has, or can take, a part of a copy; or the last Poll reached its
+  // limit before the call.
+  bool copying() const { return !busy_.empty(); }
   // No copy is in the device.
   bool quiescent() const { return mem_ops_.outstanding == 0; }
   // A copy into the window of `rank` is in progress; window 0 means any.
@@ -170,7 +171,6 @@ class LocalPuts {
 
   const Parts parts_;
   MemOpOwner mem_ops_;
-  size_t copying_ = 0;  // number of pairs
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::deque<Pair*> busy_;      // the next to advance first

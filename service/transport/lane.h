@@ -31,8 +31,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/device/lane_shape.h"
 #include "service/device/region.h"
-#include "service/transport/lane_shape.h"
 #include "service/transport/network.h"
 
 namespace mccs {

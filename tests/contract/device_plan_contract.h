@@ -64,8 +64,10 @@ class DevicePlanContract : public DeviceContract {
     }
     plan->programs = {{.channel = ChannelId(0), .steps = std::move(steps)}};
     plan_ = plan;
-    return device().Load(
+    absl::StatusOr<std::unique_ptr<DevicePlan>> loaded = device().Load(
         {.plan = std::move(plan), .ports = {std::move(ports)}, .shape = kShape, .skew = 1});
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return *std::move(loaded);
   }
 
   // Starts an operation over that many slices.
@@ -215,6 +217,18 @@ TEST_P(DevicePlanContract, OutputIsWritableAfterItsReaders) {
   Settle(*loaded);
   EXPECT_EQ(receive_.released.Load(), 1u);
   EXPECT_TRUE(loaded->done());
+}
+
+TEST_P(DevicePlanContract, RejectsAPlanThatNeedsTooMuchMemory) {
+  constexpr size_t kSteps = 30'000;
+  constexpr uint32_t kManyRounds = 1000;  // in flight
+  auto plan = std::make_shared<Plan>();
+  plan->key.kind = OpKind::kAllReduce;
+  plan->programs = {{.channel = ChannelId(0),
+                     .steps = std::vector<Step>(kSteps, Sums({kFirstInput}, kFirstOutput))}};
+  const absl::StatusOr<std::unique_ptr<DevicePlan>> loaded = device().Load(
+      {.plan = std::move(plan), .ports = {ProgramPorts{}}, .shape = kShape, .skew = kManyRounds});
+  EXPECT_TRUE(absl::IsResourceExhausted(loaded.status())) << loaded.status();
 }
 
 TEST_P(DevicePlanContract, PlansTakeTurnsOnTheSameLanes) {

@@ -47,7 +47,9 @@ class LimitedMemory final : public Device {
     discarded += bytes.size();
     real_.Discard(bytes);
   }
-  std::unique_ptr<DevicePlan> Load(PlanToLoad) override { return nullptr; }
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad) override {
+    return absl::UnimplementedError("not asked for here");
+  }
   Submitted Submit(const MemOp&, MemToken) override { return Submitted::kQueueFull; }
   Polled Poll(std::span<Finished>) override { return {}; }
   std::string Description() const override { return "scarce"; }

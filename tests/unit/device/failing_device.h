@@ -27,8 +27,8 @@ class FailingDevice final : public Device {
     return inner_->Allocate(bytes);
   }
   void Discard(std::span<std::byte> bytes) override { inner_->Discard(bytes); }
-  std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override {
-    return std::make_unique<InterpretedPlan>(*this, std::move(plan));
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override {
+    return InterpretedPlan::Make(*this, std::move(plan));
   }
   Submitted Submit(const MemOp& op, MemToken token) override {
     if (!next_error_.has_value()) return inner_->Submit(op, token);

@@ -279,6 +279,26 @@ TEST(EngineQueues, NoThreadWaitsForAWordAtProcessExit) {
   EXPECT_TRUE(engine.Wait({&behind, 1}));
 }
 
+TEST(EngineQueues, WaitAtProcessExitContinuesWhileWorkRuns) {
+  Engine& engine = NewEngine(8);
+  const auto stream = engine.CreateStream({.blocking = false});
+  std::atomic<bool> open{false};
+  std::atomic<bool> entered{false};
+  engine.Enqueue(stream, ProgramCode{[&] {
+                   entered = true;
+                   while (!open) std::this_thread::yield();
+                 }});
+  ASSERT_TRUE(Eventually([&] { return entered.load(); }));
+  engine.OnProcessExit();
+  std::thread opener([&] {  // much later than a wait ends if nothing runs
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    open = true;
+  });
+  EXPECT_TRUE(engine.Wait(engine.PendingOf(stream)));
+  opener.join();
+}
+
 // Three threads with their own streams pass a token by fences. They randomly wait, poll, or leave
 // the work to the background thread.
 TEST_P(EngineTest, TokensPassBetweenThreadsInEveryWaitMode) {

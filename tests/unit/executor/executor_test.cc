@@ -1,4 +1,4 @@
-// The executor alone: two hosts' plans over simulated lanes. channel_test has full devices,
+// The executor alone: two hosts' plans over simulated lanes. program_run_test has full devices,
 // early slices and failed lanes.
 #include "service/executor/executor.h"
 

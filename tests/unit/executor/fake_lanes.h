@@ -39,8 +39,8 @@ class ManualDevice final : public Device {
     ++submitted;
     return Submitted::kStarted;
   }
-  std::unique_ptr<DevicePlan> Load(PlanToLoad plan) override {
-    return std::make_unique<InterpretedPlan>(*this, std::move(plan));
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override {
+    return InterpretedPlan::Make(*this, std::move(plan));
   }
   Polled Poll(std::span<Finished>) override { return {}; }
   std::string Description() const override { return "held"; }

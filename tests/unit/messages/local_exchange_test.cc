@@ -87,5 +87,26 @@ TEST_F(LocalExchangeTest, OnePollCompletesALimitedNumberOfPuts) {
   EXPECT_EQ(most, PollLimit::kCopies);
 }
 
+// More calls wait than one Poll checks, and the one that can advance is behind the others.
+TEST_F(LocalExchangeTest, PutsBehindWaitingOnesAreNotForgotten) {
+  SignalCounts signals;
+  Rank open(-1);
+  LocalPuts puts({.device = &device_, .signals = &signals, .port_of = [&](Rank rank) {
+                    return rank == open ? static_cast<const WindowPort*>(&port_) : nullptr;
+                  }});
+  for (size_t i = 0; i < kMessages; ++i) {
+    OpenMessage put = Make(OpKind::kPut, 0);
+    put.pair = {Rank(0), Rank(static_cast<int>(i))};
+    puts.Add(put);
+  }
+  std::vector<OpenMessage> done;
+  while (puts.copying()) ASSERT_TRUE(puts.Poll(done).ok());
+  EXPECT_TRUE(done.empty());
+  open = Rank(kMessages - 1);
+  puts.WindowsChanged();
+  while (puts.copying()) ASSERT_TRUE(puts.Poll(done).ok());
+  EXPECT_EQ(done.size(), 1u);
+}
+
 }  // namespace local_exchange_test
 }  // namespace mccs

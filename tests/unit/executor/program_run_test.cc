@@ -1,5 +1,5 @@
-// One channel's program over lanes and a device controlled by the test: when each step starts and
-// what it waits for. The programs are a few steps long and written out.
+// One program, run by an Executor: when each step starts and what it waits for. The programs are a
+// few steps long and written out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,23 +7,23 @@
 #include <vector>
 
 #include "service/executor/executor.h"
-#include "tests/unit/executor/channel_fixture.h"
+#include "tests/unit/executor/program_run_fixture.h"
 
 namespace mccs {
-namespace channel_test {
+namespace program_run_test {
 
-using ChannelTest = ChannelFixture;
+using ProgramRun = ProgramRunFixture;
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-TEST_F(ChannelTest, EmptyRunIsDoneAtOnce) {
+TEST_F(ProgramRun, EmptyRunIsDoneAtOnce) {
   Start({Sends(kFirstInput)}, 0);
   Turn();
   EXPECT_TRUE(done());
   EXPECT_EQ(send_.next(), 0u);
 }
 
-TEST_F(ChannelTest, SendsInOrderUntilSourcesAreFree) {
+TEST_F(ProgramRun, SendsInOrderUntilSourcesAreFree) {
   Start({Sends(kFirstInput)}, 3);
   Turn();
   ASSERT_EQ(send_.next(), 3u);
@@ -36,7 +36,7 @@ TEST_F(ChannelTest, SendsInOrderUntilSourcesAreFree) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, CopiedSourceNeedsNoAcknowledgement) {
+TEST_F(ProgramRun, CopiedSourceNeedsNoAcknowledgement) {
   Start({Sends(kFirstInput)}, 3);
   send_.copied = kNoLimit;
   Turn();
@@ -44,7 +44,7 @@ TEST_F(ChannelTest, CopiedSourceNeedsNoAcknowledgement) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, ResumesAfterMissingCredit) {
+TEST_F(ProgramRun, ResumesAfterMissingCredit) {
   send_.copied = kNoLimit;
   send_.credit = 0;
   Start({Sends(kFirstInput)}, 5);
@@ -57,7 +57,7 @@ TEST_F(ChannelTest, ResumesAfterMissingCredit) {
   for (SliceNumber n = 0; n < 5; ++n) EXPECT_EQ(send_.Read(n), Slice(n));
 }
 
-TEST_F(ChannelTest, RoundsInFlightAreBounded) {
+TEST_F(ProgramRun, RoundsInFlightAreBounded) {
   Start({Sends(kFirstInput)}, 100);
   for (SliceNumber acknowledged = 0; acknowledged < 100; ++acknowledged) {
     Turn();
@@ -68,7 +68,7 @@ TEST_F(ChannelTest, RoundsInFlightAreBounded) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, SendsEmptySlices) {
+TEST_F(ProgramRun, SendsEmptySlices) {
   Plan plan;
   plan.key.kind = OpKind::kAllReduce;
   plan.crosses_hosts = true;
@@ -83,7 +83,7 @@ TEST_F(ChannelTest, SendsEmptySlices) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, FailedLaneStopsOnlyTheRun) {
+TEST_F(ProgramRun, FailedLaneStopsOnlyTheRun) {
   send_.failure = absl::DataLossError("the peer broke the protocol");
   Start({Sends(kFirstInput)}, 3);
   Turn();
@@ -91,7 +91,7 @@ TEST_F(ChannelTest, FailedLaneStopsOnlyTheRun) {
   EXPECT_TRUE(executor_.quiescent());
 }
 
-TEST_F(ChannelTest, NextOperationContinuesSliceNumbers) {
+TEST_F(ProgramRun, NextOperationContinuesSliceNumbers) {
   for (int operation = 0; operation < 3; ++operation) {
     Start({Sends(kFirstInput), Receives(kFirstOutput)}, 2);
     for (uint64_t round = 0; round < 2; ++round) {
@@ -110,7 +110,7 @@ TEST_F(ChannelTest, NextOperationContinuesSliceNumbers) {
 
 // ---- Combines and staging slots -----------------------------------------------------------------
 
-TEST_F(ChannelTest, SendWaitsForItsCombine) {
+TEST_F(ProgramRun, SendWaitsForItsCombine) {
   Start(SendsTheSum(), 1);
   Turn();
   ASSERT_EQ(device_.held(), 1u);
@@ -124,7 +124,7 @@ TEST_F(ChannelTest, SendWaitsForItsCombine) {
   EXPECT_EQ(send_.Acknowledge(), Sum(0));
 }
 
-TEST_F(ChannelTest, StagingSlotWaitsForAcknowledgement) {
+TEST_F(ProgramRun, StagingSlotWaitsForAcknowledgement) {
   send_.copied = kNoLimit;  // a free source is not enough: the slice number guards the slot
   Start(SendsTheSum(), 10);
   for (uint64_t round = 0; round < 10; ++round) {
@@ -137,7 +137,7 @@ TEST_F(ChannelTest, StagingSlotWaitsForAcknowledgement) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, StagingSlotWaitsAlsoInNextOperation) {
+TEST_F(ProgramRun, StagingSlotWaitsAlsoInNextOperation) {
   Start(SendsTheSum(), kShape.slots);
   Turn();
   FinishAllAndTurn();
@@ -152,7 +152,7 @@ TEST_F(ChannelTest, StagingSlotWaitsAlsoInNextOperation) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, SendsInOrderDespiteDeviceOrder) {
+TEST_F(ProgramRun, SendsInOrderDespiteDeviceOrder) {
   Start(SendsTheSum(), 2);
   Turn();
   ASSERT_EQ(device_.held(), 2u);
@@ -166,7 +166,7 @@ TEST_F(ChannelTest, SendsInOrderDespiteDeviceOrder) {
   EXPECT_EQ(send_.Acknowledge(), Sum(1));
 }
 
-TEST_F(ChannelTest, RetriesFullDeviceWithoutDuplicates) {
+TEST_F(ProgramRun, RetriesFullDeviceWithoutDuplicates) {
   device_.room = 0;
   Start({Sums({kFirstInput, kSecondInput}, kFirstOutput)}, 20);
   Turn();
@@ -184,7 +184,7 @@ TEST_F(ChannelTest, RetriesFullDeviceWithoutDuplicates) {
   for (uint64_t round = 0; round < 20; ++round) EXPECT_EQ(Output(round), Sum(round));
 }
 
-TEST_F(ChannelTest, StepWaitsForAllItsCombines) {
+TEST_F(ProgramRun, StepWaitsForAllItsCombines) {
   Step both = Sums({kFirstInput, kSecondInput}, kFirstOutput);
   both.combines.push_back({{kSecondInput}, {kSecondOutput}});
   device_.room = 1;  // and continues with the second one
@@ -201,7 +201,7 @@ TEST_F(ChannelTest, StepWaitsForAllItsCombines) {
   EXPECT_EQ(Output(0), Sum(0));
 }
 
-TEST_F(ChannelTest, SkipsCopyOntoItself) {
+TEST_F(ProgramRun, SkipsCopyOntoItself) {
   Plan plan;
   plan.key.kind = OpKind::kAllGather;
   plan.crosses_hosts = true;
@@ -214,7 +214,7 @@ TEST_F(ChannelTest, SkipsCopyOntoItself) {
 
 // ---- Receives -----------------------------------------------------------------------------------
 
-TEST_F(ChannelTest, CombineWaitsForSliceAndSlotForCombine) {
+TEST_F(ProgramRun, CombineWaitsForSliceAndSlotForCombine) {
   Start(AddsWhatComes(), 1);
   Turn();
   EXPECT_EQ(device_.held(), 0u);
@@ -229,7 +229,7 @@ TEST_F(ChannelTest, CombineWaitsForSliceAndSlotForCombine) {
   EXPECT_EQ(Output(0), Sum(0));
 }
 
-TEST_F(ChannelTest, ReleasesSlotAfterLastReader) {
+TEST_F(ProgramRun, ReleasesSlotAfterLastReader) {
   std::vector<Step> steps = AddsWhatComes();
   steps.push_back(Sums({ReceivedBy(0), kSecondInput}, kSecondOutput, {0}));
   Start(steps, 1);
@@ -245,7 +245,7 @@ TEST_F(ChannelTest, ReleasesSlotAfterLastReader) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, ExpectedSliceLandsInPlace) {
+TEST_F(ProgramRun, ExpectedSliceLandsInPlace) {
   Start({Receives(kFirstOutput)}, 10);
   for (uint64_t round = 0; round < 10; ++round) {
     Turn();
@@ -259,7 +259,7 @@ TEST_F(ChannelTest, ExpectedSliceLandsInPlace) {
   EXPECT_EQ(receive_.released(), 10u);
 }
 
-TEST_F(ChannelTest, ExpectsReceiveWhenCreditAllows) {
+TEST_F(ProgramRun, ExpectsReceiveWhenCreditAllows) {
   std::vector<Step> steps = AddsWhatComes();
   steps.push_back(Receives(kSecondOutput));
   Start(steps, 2);
@@ -275,7 +275,7 @@ TEST_F(ChannelTest, ExpectsReceiveWhenCreditAllows) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelTest, CopiesEarlySlicesFromSlots) {
+TEST_F(ProgramRun, CopiesEarlySlicesFromSlots) {
   for (uint64_t n = 0; n < kShape.slots; ++n)
     ASSERT_TRUE(receive_.Arrive(Slice(n, 5), TagOf(kOurCall)));
   Start({Receives(kFirstOutput)}, kShape.slots);
@@ -289,7 +289,7 @@ TEST_F(ChannelTest, CopiesEarlySlicesFromSlots) {
   for (uint64_t n = 0; n < kShape.slots; ++n) EXPECT_EQ(Output(n), Slice(n, 5));
 }
 
-TEST_F(ChannelTest, EarlySliceKeepsSlotWhileDeviceIsFull) {
+TEST_F(ProgramRun, EarlySliceKeepsSlotWhileDeviceIsFull) {
   ASSERT_TRUE(receive_.Arrive(Slice(0, 5), TagOf(kOurCall)));
   device_.room = 0;
   Start({Receives(kFirstOutput)}, 1);
@@ -304,7 +304,7 @@ TEST_F(ChannelTest, EarlySliceKeepsSlotWhileDeviceIsFull) {
   EXPECT_EQ(Output(0), Slice(0, 5));
 }
 
-TEST_F(ChannelTest, ForwardsReceivedData) {
+TEST_F(ProgramRun, ForwardsReceivedData) {
   for (const bool early : {false, true}) {
     const SliceNumber n = send_.next();
     if (early) {
@@ -327,7 +327,7 @@ TEST_F(ChannelTest, ForwardsReceivedData) {
 // ---- Errors of the device
 // ------------------------------------------------------------------------
 
-TEST_F(ChannelTest, FailedMemOpEndsTheRun) {
+TEST_F(ProgramRun, FailedMemOpEndsTheRun) {
   Start(SendsTheSum(), 2);
   Turn();
   ASSERT_EQ(device_.held(), 2u);
@@ -343,7 +343,7 @@ TEST_F(ChannelTest, FailedMemOpEndsTheRun) {
 
 // ---- Slices of another call ---------------------------------------------------------------------
 
-TEST_F(ChannelTest, MismatchedSliceEndsTheRun) {
+TEST_F(ProgramRun, MismatchedSliceEndsTheRun) {
   Start(AddsWhatComes(), 3);
   Turn();
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(kOurCall)));
@@ -362,7 +362,7 @@ TEST_F(ChannelTest, MismatchedSliceEndsTheRun) {
   EXPECT_FALSE(done());
 }
 
-TEST_F(ChannelTest, MismatchedSliceDoesNotTouchExpectedBuffer) {
+TEST_F(ProgramRun, MismatchedSliceDoesNotTouchExpectedBuffer) {
   Start({Receives(kFirstOutput)}, 1);
   Turn();
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
@@ -371,7 +371,7 @@ TEST_F(ChannelTest, MismatchedSliceDoesNotTouchExpectedBuffer) {
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }
 
-TEST_F(ChannelTest, EarlyMismatchedSliceDoesNotTouchBuffer) {
+TEST_F(ProgramRun, EarlyMismatchedSliceDoesNotTouchBuffer) {
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
   Start({Receives(kFirstOutput)}, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(executor_.Poll().status()));
@@ -382,9 +382,9 @@ TEST_F(ChannelTest, EarlyMismatchedSliceDoesNotTouchBuffer) {
 
 // ---- Lanes to and from several hosts ------------------------------------------------------------
 
-using ChannelPeersTest = ChannelFixture;
+using ProgramRunPeers = ProgramRunFixture;
 
-TEST_F(ChannelPeersTest, LaneWithoutCreditDoesNotBlockOthers) {
+TEST_F(ProgramRunPeers, LaneWithoutCreditDoesNotBlockOthers) {
   Start({Sends(kFirstInput, {}, HostIndex(1)), Sends(kSecondInput, {}, HostIndex(2))}, 3);
   lanes_.to(1).credit = 0;
   Turn();
@@ -401,7 +401,7 @@ TEST_F(ChannelPeersTest, LaneWithoutCreditDoesNotBlockOthers) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(ChannelPeersTest, LateSlicesDoNotBlockOtherLanes) {
+TEST_F(ProgramRunPeers, LateSlicesDoNotBlockOtherLanes) {
   Start({Receives(kFirstOutput, HostIndex(1)), Receives(kSecondOutput, HostIndex(3))}, 6);
   for (uint64_t round = 0; round < kRoundsInFlight; ++round) {
     Turn();
@@ -422,7 +422,7 @@ TEST_F(ChannelPeersTest, LateSlicesDoNotBlockOtherLanes) {
   for (uint64_t round = 0; round < 6; ++round) EXPECT_EQ(Output(round), Slice(round, 7));
 }
 
-TEST_F(ChannelPeersTest, EachLaneCountsItsOwnSlices) {
+TEST_F(ProgramRunPeers, EachLaneCountsItsOwnSlices) {
   const auto to_both = [&](HostIndex first, HostIndex second) {
     Start({Sends(kFirstInput, {}, first), Receives(kFirstOutput, second)}, 2);
     for (uint64_t round = 0; round < 2; ++round) {
@@ -446,7 +446,7 @@ TEST_F(ChannelPeersTest, EachLaneCountsItsOwnSlices) {
   EXPECT_EQ(lanes_.from(3).released(), 4u);
 }
 
-TEST_F(ChannelPeersTest, StagingSlotsBelongToTheirLane) {
+TEST_F(ProgramRunPeers, StagingSlotsBelongToTheirLane) {
   lanes_.to(1).copied = lanes_.to(2).copied = kNoLimit;
   Start({Sums({kFirstInput, kSecondInput}, StagedFor(1)), Sends(StagedFor(1), {0}, HostIndex(1)),
          Sums({kFirstInput}, StagedFor(3)), Sends(StagedFor(3), {2}, HostIndex(2))},
@@ -470,12 +470,12 @@ TEST_F(ChannelPeersTest, StagingSlotsBelongToTheirLane) {
   EXPECT_EQ(lanes_.stagings, 2);
 }
 
-TEST_F(ChannelPeersTest, AllocatesStagingOnlyForComposedSlices) {
+TEST_F(ProgramRunPeers, AllocatesStagingOnlyForComposedSlices) {
   Start({Sends(kFirstInput)}, 1);
   EXPECT_EQ(lanes_.stagings, 0);
 }
 
-TEST_F(ChannelPeersTest, FailsWithoutMemoryForLane) {
+TEST_F(ProgramRunPeers, FailsWithoutMemoryForLane) {
   lanes_.memory = absl::ResourceExhaustedError("no memory");
   for (const std::vector<Step>& steps : {AddsWhatComes(), SendsTheSum()}) {
     Start(steps, 3);
@@ -485,12 +485,12 @@ TEST_F(ChannelPeersTest, FailsWithoutMemoryForLane) {
   }
 }
 
-TEST_F(ChannelPeersTest, AProgramWithoutStepsIsDoneAtOnce) {
+TEST_F(ProgramRunPeers, AProgramWithoutStepsIsDoneAtOnce) {
   Start({}, 3);
   EXPECT_TRUE(start_status_.ok());
   Turn();
   EXPECT_TRUE(done());
 }
 
-}  // namespace channel_test
+}  // namespace program_run_test
 }  // namespace mccs

@@ -1,6 +1,6 @@
 // The memory at the receiving end of a lane.
-#ifndef MCCS_SERVICE_TRANSPORT_LANE_SHAPE_H_
-#define MCCS_SERVICE_TRANSPORT_LANE_SHAPE_H_
+#ifndef MCCS_SERVICE_DEVICE_LANE_SHAPE_H_
+#define MCCS_SERVICE_DEVICE_LANE_SHAPE_H_
 
 #include <cstdint>
 
@@ -15,4 +15,4 @@ struct LaneShape {
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_TRANSPORT_LANE_SHAPE_H_
+#endif  // MCCS_SERVICE_DEVICE_LANE_SHAPE_H_

@@ -1,6 +1,7 @@
-// The program of one channel over lanes and a device controlled by the test.
-#ifndef MCCS_TESTS_UNIT_EXECUTOR_CHANNEL_FIXTURE_H_
-#define MCCS_TESTS_UNIT_EXECUTOR_CHANNEL_FIXTURE_H_
+// One program, run by an Executor: the interpreter, the feeds, and lanes and a device that the test
+// controls.
+#ifndef MCCS_TESTS_UNIT_EXECUTOR_PROGRAM_RUN_FIXTURE_H_
+#define MCCS_TESTS_UNIT_EXECUTOR_PROGRAM_RUN_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -70,7 +71,7 @@ inline SliceTag TagOf(int call) {
   return tag;
 }
 
-class ChannelFixture : public testing::Test {
+class ProgramRunFixture : public testing::Test {
  protected:
   void Start(std::vector<Step> steps, uint64_t rounds) {
     StartCount(std::move(steps), rounds * kPerSlice);
@@ -151,4 +152,4 @@ class ChannelFixture : public testing::Test {
 
 }  // namespace mccs
 
-#endif  // MCCS_TESTS_UNIT_EXECUTOR_CHANNEL_FIXTURE_H_
+#endif  // MCCS_TESTS_UNIT_EXECUTOR_PROGRAM_RUN_FIXTURE_H_
