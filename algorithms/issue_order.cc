@@ -5,22 +5,19 @@
 namespace mccs {
 
 IssueOrder::IssueOrder(const Program& program, uint64_t rounds, uint32_t skew)
-    : program_(&program),
-      count_(program.steps.size()),
-      rounds_(program.steps.empty() ? 0 : rounds),
-      group_rounds_(uint64_t{skew} + 1) {
-  group_end_ = std::min(group_rounds_, rounds_);
-  if (!done()) EnterStage(0);
+    : program_(&program), count_(program.steps.size()) {
+  EnterFirstGroup(rounds, skew);
 }
 
 IssueOrder::IssueOrder(const Program& program, std::span<const uint16_t> steps, uint64_t rounds,
                        uint32_t skew)
-    : program_(&program),
-      all_(false),
-      steps_(steps),
-      count_(steps.size()),
-      rounds_(steps.empty() ? 0 : rounds),
-      group_rounds_(uint64_t{skew} + 1) {
+    : program_(&program), all_(false), steps_(steps), count_(steps.size()) {
+  EnterFirstGroup(rounds, skew);
+}
+
+void IssueOrder::EnterFirstGroup(uint64_t rounds, uint32_t skew) {
+  rounds_ = count_ == 0 ? 0 : rounds;
+  group_rounds_ = uint64_t{skew} + 1;
   group_end_ = std::min(group_rounds_, rounds_);
   if (!done()) EnterStage(0);
 }

@@ -56,6 +56,7 @@ class IssueOrder {
     return all_ ? static_cast<uint16_t>(position) : steps_[position];
   }
   uint16_t StageAt(size_t position) const { return program_->steps[StepAt(position)].stage; }
+  void EnterFirstGroup(uint64_t rounds, uint32_t skew);
   void EnterStage(size_t begin);
 
   const Program* program_ = nullptr;

@@ -30,8 +30,21 @@ constexpr LaneShape kShape{.slots = 8, .slot_bytes = 32u << 10};
 constexpr uint32_t kSkew = 3;
 constexpr size_t kBlockBytes = 64;  // one slice per block, all of the same length
 
+// A lane without a connection, whose other end answers at once.
+template <class End>
+class SwiftLane : public End {
+ public:
+  bool Poll() override { return false; }
+  void Attach(std::unique_ptr<Connection>) override {}
+  void Mark(uint8_t) override {}
+  absl::Status status() const override { return absl::OkStatus(); }
+  LaneCounters counters() const override { return {}; }
+  Endpoint local() const override { return {}; }
+  Endpoint remote() const override { return {}; }
+};
+
 // The peer has each slice as soon as it is posted.
-class SwiftSendLane final : public SendLane {
+class SwiftSendLane final : public SwiftLane<SendLane> {
  public:
   absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan>,
                                                   const SliceTag&) override {
@@ -43,20 +56,13 @@ class SwiftSendLane final : public SendLane {
   SliceNumber next() const override { return next_; }
   void SetGate(SendGate*) override {}
   LaneWait waits_for() const override { return LaneWait::kNothing; }
-  bool Poll() override { return false; }
-  void Attach(std::unique_ptr<Connection>) override {}
-  void Mark(uint8_t) override {}
-  absl::Status status() const override { return absl::OkStatus(); }
-  LaneCounters counters() const override { return {}; }
-  Endpoint local() const override { return {}; }
-  Endpoint remote() const override { return {}; }
 
  private:
   SliceNumber next_ = 0;
 };
 
 // The peer sends as far as it has credit; a slice lands in its output if it is expected.
-class SwiftRecvLane final : public RecvLane {
+class SwiftRecvLane final : public SwiftLane<RecvLane> {
  public:
   SwiftRecvLane(const RegionSpan& slots, const SliceTag& tag) : slots_(slots), tag_(tag) {}
   void SetSink(SliceSink*) override {}
@@ -74,13 +80,6 @@ class SwiftRecvLane final : public RecvLane {
   std::optional<SliceTag> OldestTag() const override { return std::nullopt; }
   std::vector<RegionSpan> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override { released_ = n + 1; }
-  bool Poll() override { return false; }
-  void Attach(std::unique_ptr<Connection>) override {}
-  void Mark(uint8_t) override {}
-  absl::Status status() const override { return absl::OkStatus(); }
-  LaneCounters counters() const override { return {}; }
-  Endpoint local() const override { return {}; }
-  Endpoint remote() const override { return {}; }
 
   SliceNumber released() const { return released_; }
 

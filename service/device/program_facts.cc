@@ -6,6 +6,12 @@
 namespace mccs {
 namespace {
 
+bool AllIn(Space space, const Step& step) {
+  return !step.pieces.empty() &&
+         std::all_of(step.pieces.begin(), step.pieces.end(),
+                     [&](const Place& place) { return place.space == space; });
+}
+
 std::vector<uint16_t> ReceivesReadBy(const Step& step) {
   std::vector<uint16_t> reads;
   for (const Combine& combine : step.combines) {
@@ -32,12 +38,6 @@ void AddCombines(const Step& step, uint16_t s, ProgramFacts& facts) {
 }
 
 }  // namespace
-
-bool AllIn(Space space, const Step& step) {
-  return !step.pieces.empty() &&
-         std::all_of(step.pieces.begin(), step.pieces.end(),
-                     [&](const Place& place) { return place.space == space; });
-}
 
 ProgramFacts FactsOf(const Program& program) {
   ProgramFacts facts;

@@ -43,9 +43,6 @@ struct ProgramFacts {
 
 ProgramFacts FactsOf(const Program& program);
 
-// Whether the slices of a step stay in their slots, or come from staging slots.
-bool AllIn(Space space, const Step& step);
-
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_DEVICE_PROGRAM_FACTS_H_
