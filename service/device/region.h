@@ -63,6 +63,13 @@ struct RegionSpan {
   }
 };
 
+// Whether two spans share bytes of one region. Regions that are two mappings of one allocation
+// count as different.
+inline bool Overlap(const RegionSpan& a, const RegionSpan& b) {
+  return a.region == b.region && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes &&
+         a.bytes > 0 && b.bytes > 0;
+}
+
 inline RegionSpan WholeOf(const Region& region) {
   return {.region = &region, .offset = 0, .bytes = region.bytes()};
 }

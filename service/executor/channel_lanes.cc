@@ -8,8 +8,8 @@ namespace mccs {
 namespace {
 
 // The entry of `peer`.
-template <typename Feed>
-std::unique_ptr<Feed>& EntryOf(std::vector<std::unique_ptr<Feed>>& by_peer, HostIndex peer) {
+template <typename Side>
+std::unique_ptr<Side>& EntryOf(std::vector<std::unique_ptr<Side>>& by_peer, HostIndex peer) {
   const auto index = static_cast<size_t>(peer.value());
   if (by_peer.size() <= index) by_peer.resize(index + 1);
   return by_peer[index];
@@ -19,44 +19,41 @@ std::unique_ptr<Feed>& EntryOf(std::vector<std::unique_ptr<Feed>>& by_peer, Host
 
 ProgramPorts ProgramFeeds::Ports() const {
   ProgramPorts ports;
-  for (SendFeed* feed : sends) ports.sends.push_back(feed->port());
-  for (ReceiveFeed* feed : receives) ports.receives.push_back(feed->port());
+  for (const auto& feed : sends) ports.sends.push_back(feed->port());
+  for (const auto& feed : receives) ports.receives.push_back(feed->port());
   return ports;
 }
 
-absl::StatusOr<ProgramFeeds> ChannelLanes::FeedsOf(const Program& program,
-                                                   const ProgramLanes& lanes) {
+absl::StatusOr<ProgramFeeds> ChannelLanes::MakeFeeds(const Program& program,
+                                                     const ProgramLanes& lanes) {
   ProgramFeeds feeds;
   for (const ProgramLanes::Lane& lane : lanes.sends) {
-    SendFeed& feed = SendTo(lane.peer);
-    if (feed.staging().bytes == 0 && Composes(program, lane)) {
-      MCCS_ASSIGN_OR_RETURN(const RegionSpan staging, directory_.StagingTo(channel_, lane.peer));
-      feed.SetStaging(staging);
+    SendSide& side = SendTo(lane.peer);
+    if (side.staging.bytes == 0 && Composes(program, lane)) {
+      MCCS_ASSIGN_OR_RETURN(side.staging, directory_.StagingTo(channel_, lane.peer));
     }
-    feeds.sends.push_back(&feed);
+    feeds.sends.push_back(std::make_unique<SendFeed>(side, shape_));
   }
   for (const ProgramLanes::Lane& lane : lanes.receives) {
-    MCCS_ASSIGN_OR_RETURN(ReceiveFeed* const feed, ReceiveFrom(lane.peer));
-    feeds.receives.push_back(feed);
+    MCCS_ASSIGN_OR_RETURN(ReceiveSide* const side, ReceiveFrom(lane.peer));
+    feeds.receives.push_back(std::make_unique<ReceiveFeed>(*side, shape_));
   }
   return feeds;
 }
 
-SendFeed& ChannelLanes::SendTo(HostIndex peer) {
-  std::unique_ptr<SendFeed>& feed = EntryOf(sends_, peer);
-  if (feed == nullptr) {
-    feed = std::make_unique<SendFeed>(*directory_.SendTo(channel_, peer), shape_);
-  }
-  return *feed;
+SendSide& ChannelLanes::SendTo(HostIndex peer) {
+  std::unique_ptr<SendSide>& side = EntryOf(sends_, peer);
+  if (side == nullptr) side = std::make_unique<SendSide>(*directory_.SendTo(channel_, peer));
+  return *side;
 }
 
-absl::StatusOr<ReceiveFeed*> ChannelLanes::ReceiveFrom(HostIndex peer) {
-  std::unique_ptr<ReceiveFeed>& feed = EntryOf(receives_, peer);
-  if (feed == nullptr) {
+absl::StatusOr<ReceiveSide*> ChannelLanes::ReceiveFrom(HostIndex peer) {
+  std::unique_ptr<ReceiveSide>& side = EntryOf(receives_, peer);
+  if (side == nullptr) {
     MCCS_ASSIGN_OR_RETURN(RecvLane* const lane, directory_.ReceiveFrom(channel_, peer));
-    feed = std::make_unique<ReceiveFeed>(*lane, shape_);
+    side = std::make_unique<ReceiveSide>(*lane);
   }
-  return feed.get();
+  return side.get();
 }
 
 }  // namespace mccs

@@ -1,4 +1,4 @@
-// The lanes of one channel, with a feed for each that plans have used so far.
+// The lanes of one channel that plans have used so far.
 //
 // OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only for a new plan.
 #ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_LANES_H_
@@ -14,10 +14,10 @@
 
 namespace mccs {
 
-// The feeds of one program, in the order of its ProgramLanes.
+// The feeds of one loaded program, in the order of its ProgramLanes.
 struct ProgramFeeds {
-  std::vector<SendFeed*> sends;
-  std::vector<ReceiveFeed*> receives;
+  std::vector<std::unique_ptr<SendFeed>> sends;
+  std::vector<std::unique_ptr<ReceiveFeed>> receives;
 
   ProgramPorts Ports() const;
 };
@@ -29,19 +29,19 @@ class ChannelLanes {
   ChannelLanes(const ChannelLanes&) = delete;
   ChannelLanes& operator=(const ChannelLanes&) = delete;
 
-  // The feeds of the lanes of `program`, created if needed. Errors as for LaneDirectory.
-  // LIFETIME: that of this.
-  absl::StatusOr<ProgramFeeds> FeedsOf(const Program& program, const ProgramLanes& lanes);
+  // Makes feeds for a program; opens lanes that are used for the first time. Errors as for
+  // LaneDirectory. LIFETIME: this outlives the feeds.
+  absl::StatusOr<ProgramFeeds> MakeFeeds(const Program& program, const ProgramLanes& lanes);
 
  private:
-  SendFeed& SendTo(HostIndex peer);
-  absl::StatusOr<ReceiveFeed*> ReceiveFrom(HostIndex peer);
+  SendSide& SendTo(HostIndex peer);
+  absl::StatusOr<ReceiveSide*> ReceiveFrom(HostIndex peer);
 
   LaneDirectory& directory_;
   const LaneShape shape_;
   const ChannelId channel_;
-  std::vector<std::unique_ptr<SendFeed>> sends_;  // by HostIndex; null: not used yet
-  std::vector<std::unique_ptr<ReceiveFeed>> receives_;
+  std::vector<std::unique_ptr<SendSide>> sends_;  // by HostIndex; null: not used yet
+  std::vector<std::unique_ptr<ReceiveSide>> receives_;
 };
 
 }  // namespace mccs

@@ -13,60 +13,71 @@ Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape,
   for (int c = 0; c < channels; ++c) channels_.emplace_back(lanes, shape, ChannelId(c));
 }
 
+bool Executor::MayStart(const Plan& plan) const {
+  if (runs_.empty()) return true;
+  if (runs_.size() == kMaxRunningOperations) return false;
+  size_t steps = 0;
+  for (const Program& program : plan.programs) steps += program.steps.size();
+  return steps <= kMaxOverlappingSteps;
+}
+
 absl::Status Executor::Start(const Operation& operation) {
-  MCCS_CHECK(!running_);
+  MCCS_CHECK(MayStart(*operation.plan));
   MCCS_ASSIGN_OR_RETURN(Loaded* const loaded, Load(operation));
-  operation_ = operation;
+  loaded->operation = operation;
   Begin(*loaded);
-  loaded->device_plan->Start(operation_.binding);
-  running_ = true;
+  loaded->device_plan->Start(loaded->operation.binding);
   return absl::OkStatus();
 }
 
+// Returns the plan at the end of runs_.
 absl::StatusOr<Executor::Loaded*> Executor::Load(const Operation& operation) {
   const std::shared_ptr<const Plan>& plan = operation.plan;
-  const auto known = std::ranges::find(loaded_, plan, &Loaded::plan);
-  if (known != loaded_.end()) {
-    loaded_.splice(loaded_.begin(), loaded_, known);
-    return &loaded_.front();
+  const auto known = std::ranges::find(idle_, plan, &Loaded::plan);
+  if (known != idle_.end()) {
+    runs_.splice(runs_.end(), idle_, known);
+    return &runs_.back();
   }
   MCCS_CHECK(plan->programs.size() == channels_.size());
-  Loaded loading{.plan = plan, .lanes = {}, .feeds = {}, .device_plan = nullptr, .runs = {}};
+  Loaded loading;
+  loading.plan = plan;
   PlanToLoad to_load{.plan = plan, .ports = {}, .shape = shape_, .skew = operation.skew};
   for (size_t c = 0; c < channels_.size(); ++c) {
     const Program& program = plan->programs[c];
     loading.lanes.push_back(LanesOf(program));
-    MCCS_ASSIGN_OR_RETURN(ProgramFeeds feeds, channels_[c].FeedsOf(program, loading.lanes.back()));
+    MCCS_ASSIGN_OR_RETURN(ProgramFeeds feeds, channels_[c].MakeFeeds(program, loading.lanes[c]));
     to_load.ports.push_back(feeds.Ports());
     loading.feeds.push_back(std::move(feeds));
   }
   MCCS_ASSIGN_OR_RETURN(loading.device_plan, device_.Load(std::move(to_load)));
   MakeRoom(loading.device_plan->memory_bytes());
-  loaded_.push_front(std::move(loading));
-  return &loaded_.front();
+  runs_.push_back(std::move(loading));
+  return &runs_.back();
 }
 
-// Drops the plans that were not used for longest.
+// Drops the idle plans that were not used for longest.
 void Executor::MakeRoom(uint64_t bytes) {
-  for (const Loaded& loaded : loaded_) bytes += loaded.device_plan->memory_bytes();
-  while (!loaded_.empty() && (loaded_.size() >= kMaxLoadedPlans || bytes > kMaxLoadedBytes)) {
-    bytes -= loaded_.back().device_plan->memory_bytes();
-    loaded_.pop_back();
+  for (const Loaded& loaded : runs_) bytes += loaded.device_plan->memory_bytes();
+  for (const Loaded& loaded : idle_) bytes += loaded.device_plan->memory_bytes();
+  while (!idle_.empty() && (idle_.size() >= kMaxIdlePlans || bytes > kMaxLoadedBytes)) {
+    bytes -= idle_.back().device_plan->memory_bytes();
+    idle_.pop_back();
   }
 }
 
 void Executor::Begin(Loaded& loaded) {
+  const Operation& operation = loaded.operation;
   loaded.runs.clear();
   loaded.runs.reserve(channels_.size());  // feeds hold their addresses
   for (size_t c = 0; c < channels_.size(); ++c) {
     const Program& program = loaded.plan->programs[c];
     const LaneRun& run = loaded.runs.emplace_back(LaneRun{
         .program = &program,
-        .rounds = program.steps.empty() ? 0 : operation_.binding.geometry->rounds(program.channel),
-        .skew = operation_.skew,
-        .memory = SliceMemory(*loaded.plan, program, operation_.binding),
-        .tag = &operation_.tag,
-        .stamps = operation_.stamps});
+        .rounds = program.steps.empty() ? 0 : operation.binding.geometry->rounds(program.channel),
+        .skew = operation.skew,
+        .memory = SliceMemory(*loaded.plan, program, operation.binding),
+        .tag = &operation.tag,
+        .stamps = operation.stamps});
     const ProgramLanes& lanes = loaded.lanes[c];
     const ProgramFeeds& feeds = loaded.feeds[c];
     for (size_t i = 0; i < lanes.sends.size(); ++i) {
@@ -78,39 +89,73 @@ void Executor::Begin(Loaded& loaded) {
   }
 }
 
+// Oldest first: a feed continues on its lane as soon as those of earlier operations have left it.
 absl::StatusOr<bool> Executor::Poll() {
-  if (!running_) return false;
-  Loaded& loaded = loaded_.front();
+  bool moved = false;
+  for (Loaded& loaded : runs_) {
+    MCCS_ASSIGN_OR_RETURN(const bool one_moved, Poll(loaded));
+    moved |= one_moved;
+  }
+  moved |= RetireComplete();
+  return moved;
+}
+
+absl::StatusOr<bool> Executor::PollLast() {
+  if (runs_.empty()) return false;
+  MCCS_ASSIGN_OR_RETURN(bool moved, Poll(runs_.back()));
+  moved |= RetireComplete();
+  return moved;
+}
+
+absl::StatusOr<bool> Executor::Poll(Loaded& loaded) {
   for (ProgramFeeds& feeds : loaded.feeds) {
-    for (ReceiveFeed* feed : feeds.receives) MCCS_RETURN_IF_ERROR(feed->UpdateCounters());
-    for (SendFeed* feed : feeds.sends) feed->UpdateCounters();
+    for (const auto& feed : feeds.receives) MCCS_RETURN_IF_ERROR(feed->UpdateCounters());
+    for (const auto& feed : feeds.sends) feed->UpdateCounters();
   }
   MCCS_ASSIGN_OR_RETURN(bool moved, loaded.device_plan->Poll());
-  if (operation_.stamps != nullptr && loaded.device_plan->done()) operation_.stamps->OnDeviceDone();
-  bool drained = true;
-  for (ProgramFeeds& feeds : loaded.feeds) {
-    for (ReceiveFeed* feed : feeds.receives) moved |= feed->Receive();
-    for (SendFeed* feed : feeds.sends) {
-      moved |= feed->Send();
-      drained &= feed->drained();
-    }
+  if (OperationStamps* stamps = loaded.operation.stamps;
+      stamps != nullptr && loaded.device_plan->done()) {
+    stamps->OnDeviceDone();
   }
-  if (!drained || !loaded.device_plan->done()) return moved;
-  running_ = false;
-  return true;
+  for (ProgramFeeds& feeds : loaded.feeds) {
+    for (const auto& feed : feeds.receives) moved |= feed->Receive();
+    for (const auto& feed : feeds.sends) moved |= feed->Send();
+  }
+  return moved;
+}
+
+bool Executor::IsComplete(const Loaded& loaded) {
+  if (!loaded.device_plan->done()) return false;
+  return std::ranges::all_of(loaded.feeds, [](const ProgramFeeds& feeds) {
+    return std::ranges::all_of(feeds.sends, [](const auto& feed) { return feed->drained(); }) &&
+           std::ranges::all_of(feeds.receives, [](const auto& feed) { return feed->done(); });
+  });
+}
+
+bool Executor::RetireComplete() {
+  bool moved = false;
+  while (!runs_.empty() && IsComplete(runs_.front())) {
+    idle_.splice(idle_.begin(), runs_, runs_.begin());
+    moved = true;
+  }
+  return moved;
 }
 
 bool Executor::quiescent() const {
-  return std::ranges::all_of(loaded_,
-                             [](const Loaded& loaded) { return loaded.device_plan->quiescent(); });
+  const auto is_quiescent = [](const Loaded& loaded) { return loaded.device_plan->quiescent(); };
+  return std::ranges::all_of(runs_, is_quiescent) && std::ranges::all_of(idle_, is_quiescent);
 }
 
-std::optional<SliceTag> Executor::mismatched_tag() const {
-  if (!running_) return std::nullopt;
-  for (const ProgramFeeds& feeds : loaded_.front().feeds) {
-    for (const ReceiveFeed* feed : feeds.receives) {
-      if (feed->mismatched_tag().has_value()) return feed->mismatched_tag();
+std::optional<MismatchedSlice> Executor::mismatched_slice() const {
+  size_t position = 0;
+  for (const Loaded& loaded : runs_) {
+    for (const ProgramFeeds& feeds : loaded.feeds) {
+      for (const auto& feed : feeds.receives) {
+        if (!feed->mismatched_tag().has_value()) continue;
+        return MismatchedSlice{.operation = position, .tag = *feed->mismatched_tag()};
+      }
     }
+    ++position;
   }
   return std::nullopt;
 }

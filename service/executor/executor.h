@@ -1,7 +1,12 @@
-// Runs the operations of one communicator on this host, one at a time. The device runs the plan;
-// feeds move slices between the device and the lanes.
+// Runs the operations of one communicator on this host. The device runs the plan; feeds move slices
+// between the device and the lanes.
 //
 //   OperationLoop ── Start ──► DevicePlan ◄── counters ──► feeds ◄──► lanes
+//
+// Operations overlap: the next one may start while earlier ones run, so that small ones wait for
+// the network together. They complete in the order of their starts. Each runs on a loaded plan of
+// its own, and a lane carries their slices one operation after the other (lane_turns.h). So hosts
+// need not agree on how many overlap.
 //
 // The last plans stay loaded, so that a program that alternates between a few collectives loads
 // nothing.
@@ -26,9 +31,14 @@
 
 namespace mccs {
 
-// Plans that stay loaded, as long as they take no more memory than this together. A ring of 1,000
-// hosts with one rank each takes about 4 MiB per channel.
-inline constexpr size_t kMaxLoadedPlans = 8;
+// Operations that overlap.
+inline constexpr size_t kMaxRunningOperations = 16;
+// Only plans of at most this many steps overlap: a larger one waits for its data, not for a few
+// slices, and would be loaded several times.
+inline constexpr size_t kMaxOverlappingSteps = 1024;
+// Plans that stay loaded while they do not run, as long as all take no more memory than this
+// together. A ring of 1,000 hosts with one rank each takes about 4 MiB per channel.
+inline constexpr size_t kMaxIdlePlans = 8 + kMaxRunningOperations;
 inline constexpr uint64_t kMaxLoadedBytes = 256 * kMiB;
 
 // One operation. LIFETIME: what `binding` and `stamps` point to outlives the run.
@@ -40,6 +50,12 @@ struct Operation {
   OperationStamps* stamps = nullptr;  // null: the operation is not traced
 };
 
+// A slice that belongs to another call than the operation that was to receive it.
+struct MismatchedSlice {
+  size_t operation = 0;  // position among those that run, oldest first
+  SliceTag tag{};        // of the slice
+};
+
 class Executor {
  public:
   // For plans of `channels` channels over lanes of `shape`. LIFETIME: `device` and `lanes` outlive
@@ -48,21 +64,25 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // Whether an operation of the plan may start now: always if none runs.
+  bool MayStart(const Plan& plan) const;
   // Creates missing lanes of the plan. After an error (as for LaneDirectory and Device::Load)
-  // nothing runs.
-  // REQUIRES: !running().
+  // the operation does not run.
+  // REQUIRES: MayStart.
   absl::Status Start(const Operation& operation);
 
-  // Advances the operation. Returns true if anything moved. After an error the operation never
-  // completes; destroy the executor when it is quiescent(). Errors: those of ReceiveFeed and of
-  // DevicePlan.
+  // Advances all operations, or only the one that started last. Returns true if anything moved.
+  // After an error no operation completes any more; destroy the executor when it is quiescent().
+  // Errors: those of ReceiveFeed and of DevicePlan.
   absl::StatusOr<bool> Poll();
+  absl::StatusOr<bool> PollLast();
 
-  bool running() const { return running_; }
+  // Operations that have started and are not complete. They complete in the order of their starts.
+  size_t running() const { return runs_.size(); }
   // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
-  // After kInvalidArgument from Poll(): the tag of the mismatched slice.
-  std::optional<SliceTag> mismatched_tag() const;
+  // After kInvalidArgument from Poll() or PollLast().
+  std::optional<MismatchedSlice> mismatched_slice() const;
 
  private:
   struct Loaded {
@@ -70,19 +90,24 @@ class Executor {
     std::vector<ProgramLanes> lanes;  // by channel
     std::vector<ProgramFeeds> feeds;
     std::unique_ptr<DevicePlan> device_plan;
-    std::vector<LaneRun> runs;  // of the current operation
+    // Of the current operation:
+    Operation operation;
+    std::vector<LaneRun> runs;
   };
 
   absl::StatusOr<Loaded*> Load(const Operation& operation);
   void MakeRoom(uint64_t bytes);
   void Begin(Loaded& loaded);
+  absl::StatusOr<bool> Poll(Loaded& loaded);
+  static bool IsComplete(const Loaded& loaded);
+  // Returns true if any operation was complete.
+  bool RetireComplete();
 
   Device& device_;
   const LaneShape shape_;
   std::deque<ChannelLanes> channels_;  // addresses are stable
-  std::list<Loaded> loaded_;           // most recently used first
-  Operation operation_;                // the current one, of loaded_.front()
-  bool running_ = false;
+  std::list<Loaded> idle_;             // most recently used first
+  std::list<Loaded> runs_;             // oldest first
 };
 
 }  // namespace mccs

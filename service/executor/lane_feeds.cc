@@ -14,19 +14,22 @@ void SendFeed::Begin(const LaneRun& run, const std::vector<uint16_t>& steps) {
   MCCS_CHECK(drained());
   run_ = &run;
   order_ = IssueOrder(*run.program, steps, run.rounds, run.skew);
+  next_ = side_.turns.Enter(this, run.rounds * steps.size());
+  counters_.posted.Store(next_);
 }
 
 void SendFeed::UpdateCounters() {
-  counters_.source_free.Store(lane_.source_free());
-  counters_.acknowledged.Store(lane_.acknowledged());
+  counters_.source_free.Store(side_.lane.source_free());
+  counters_.acknowledged.Store(side_.lane.acknowledged());
 }
 
 bool SendFeed::Send() {
   const SliceNumber before = next_;
   const SliceNumber posted = counters_.posted.Load();
-  while (next_ < posted && lane_.has_room()) {
+  if (before == posted || !side_.turns.IsFirst(this)) return false;
+  while (next_ < posted && side_.lane.has_room()) {
     GatherPieces(order_.current());
-    const auto number = lane_.Post(pieces_, *run_->tag);
+    const auto number = side_.lane.Post(pieces_, *run_->tag);
     // The plan never composes a slice that is too long. But after a peer broke the lane's protocol
     // the lane accepts nothing, and the owner of the lanes ends the communicator.
     if (!number.ok() || !number->has_value()) break;
@@ -35,6 +38,7 @@ bool SendFeed::Send() {
     ++next_;
   }
   if (next_ == before) return false;
+  if (order_.done()) side_.turns.Leave(this);
   if (run_->stamps != nullptr) run_->stamps->OnSent();
   return true;
 }
@@ -46,7 +50,7 @@ void SendFeed::GatherPieces(const StepInstance& instance) {
   if (step.pieces.front().space == Space::kStaged) {
     const size_t bytes = run_->memory.SliceBytes(instance.round, step);
     if (bytes == 0) return;
-    pieces_.push_back(staging_.Part((next_ % shape_.slots) * shape_.slot_bytes, bytes));
+    pieces_.push_back(side_.staging.Part((next_ % shape_.slots) * shape_.slot_bytes, bytes));
     return;
   }
   for (const Place& place : step.pieces) {
@@ -58,16 +62,22 @@ void SendFeed::GatherPieces(const StepInstance& instance) {
 // ---- Receives -----------------------------------------------------------------------------------
 
 void ReceiveFeed::Begin(const LaneRun& run, const std::vector<uint16_t>& steps) {
-  MCCS_CHECK(landing_.done());
+  MCCS_CHECK(done_);
   run_ = &run;
   landing_ = expecting_ = IssueOrder(*run.program, steps, run.rounds, run.skew);
-  expected_ = landed_;
+  const uint64_t slices = run.rounds * steps.size();
+  landed_ = expected_ = released_ = side_.turns.Enter(this, slices);
+  end_ = released_ + slices;
+  done_ = slices == 0;
+  counters_.writable.Store(released_);
+  counters_.released.Store(released_);
+  counters_.landed.Store(released_);
 }
 
 absl::Status ReceiveFeed::UpdateCounters() {
   const SliceNumber before = landed_;
   while (!landing_.done()) {
-    const Landing landing = lane_.Landed(landed_);
+    const Landing landing = side_.lane.Landed(landed_);
     if (landing == Landing::kNotYet) break;
     MCCS_RETURN_IF_ERROR(Check(landing_.current(), landing));
     counters_.in_slot[landed_ % shape_.slots] = landing == Landing::kInSlot;
@@ -81,15 +91,15 @@ absl::Status ReceiveFeed::UpdateCounters() {
 }
 
 absl::Status ReceiveFeed::Check(const StepInstance& instance, Landing landing) {
-  if (lane_.Tag(landed_) != *run_->tag) {
-    mismatched_tag_ = lane_.Tag(landed_);
+  if (side_.lane.Tag(landed_) != *run_->tag) {
+    mismatched_tag_ = side_.lane.Tag(landed_);
     return absl::InvalidArgumentError("received a slice of another call");
   }
   if (landing == Landing::kDirect) return absl::OkStatus();  // Expect compared the length
   // After a slice that is too short, its slot still contains data of an earlier one.
   const Step& step = run_->program->steps[instance.step];
   const uint64_t due = run_->memory.SliceBytes(instance.round, step);
-  const uint64_t received = lane_.Bytes(landed_);
+  const uint64_t received = side_.lane.Bytes(landed_);
   if (received == due) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "slice ", landed_, " of channel ", run_->program->channel.value(), " has ", received,
@@ -99,9 +109,14 @@ absl::Status ReceiveFeed::Check(const StepInstance& instance, Landing landing) {
 
 bool ReceiveFeed::Receive() {
   bool moved = false;
-  for (const SliceNumber end = counters_.released.Load(); released_ < end; ++released_) {
-    lane_.Release(released_);
+  for (const SliceNumber read = counters_.released.Load(); released_ < read; ++released_) {
+    side_.lane.Release(released_);
     moved = true;
+  }
+  if (side_.turns.IsFirst(this)) {
+    side_.released = released_;
+    done_ = released_ == end_;
+    if (done_) side_.turns.Leave(this);
   }
   const SliceNumber writable = counters_.writable.Load();
   while (expected_ < writable && Expect(expecting_.current())) {
@@ -117,13 +132,13 @@ bool ReceiveFeed::Receive() {
 bool ReceiveFeed::Expect(const StepInstance& instance) {
   const Step& step = run_->program->steps[instance.step];
   if (expected_ < landed_ || step.pieces.front().space == Space::kReceived) return true;
-  if (expected_ >= released_ + shape_.slots) return false;
+  if (expected_ >= side_.released + shape_.slots) return false;
   pieces_.clear();
   for (const Place& place : step.pieces) {
     pieces_.push_back(run_->memory.InBuffer(instance.round, place));
   }
   // If some bytes have arrived already, the slice lands in its slot, and the program copies it.
-  (void)lane_.Expect(expected_, pieces_, *run_->tag);
+  (void)side_.lane.Expect(expected_, pieces_, *run_->tag);
   return true;
 }
 

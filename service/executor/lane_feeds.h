@@ -1,8 +1,8 @@
 // Feeds move slices between a lane and the counters at which a program on the device meets it
-// (service/device/lane_ports.h). Each feed belongs to one lane; its counters continue from run to
-// run.
+// (service/device/lane_ports.h). A feed belongs to one lane and one loaded plan. Feeds of several
+// plans may run at once on a lane, which takes their slices in the order of their operations.
 //
-// OWNER: ChannelLanes. THREAD: the owning engine. Never blocks; allocates only while the longest
+// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only while the longest
 // list of pieces grows.
 #ifndef MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
 #define MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
@@ -18,6 +18,7 @@
 #include "algorithms/program_lanes.h"
 #include "service/device/lane_ports.h"
 #include "service/device/slice_memory.h"
+#include "service/executor/lane_turns.h"
 #include "service/executor/operation_stamps.h"
 #include "service/transport/lane.h"
 
@@ -33,34 +34,38 @@ struct LaneRun {
   OperationStamps* stamps = nullptr;  // null: the operation is not traced
 };
 
+// An outgoing lane, for all of its feeds.
+struct SendSide {
+  SendLane& lane;
+  LaneTurns turns;
+  RegionSpan staging = {};  // memory in which programs compose slices: slots × slot_bytes
+};
+
 class SendFeed {
  public:
-  // LIFETIME: the lane outlives the feed.
-  SendFeed(SendLane& lane, const LaneShape& shape) : lane_(lane), shape_(shape) {}
+  // LIFETIME: the side outlives the feed.
+  SendFeed(SendSide& side, const LaneShape& shape) : side_(side), shape_(shape) {}
   SendFeed(const SendFeed&) = delete;
   SendFeed& operator=(const SendFeed&) = delete;
 
-  // Memory in which programs compose slices for the lane: slots × slot_bytes.
-  void SetStaging(const RegionSpan& staging) { staging_ = staging; }
-  const RegionSpan& staging() const { return staging_; }
-  SendPort port() { return {.counters = &counters_, .staging = staging_}; }
+  SendPort port() { return {.counters = &counters_, .staging = side_.staging}; }
 
   // `steps` of the program use this lane. REQUIRES: drained(). LIFETIME: `steps` and `run` outlive
   // the run.
   void Begin(const LaneRun& run, const std::vector<uint16_t>& steps);
   // Reports what the lane has done to the program.
   void UpdateCounters();
-  // Gives the lane what the program has posted, as far as it has room. Returns true if any.
+  // Gives the lane what the program has posted, as far as it has room, and not before the slices of
+  // earlier operations. Returns true if any.
   bool Send();
-  // The lane has all slices that the program has posted.
-  bool drained() const { return next_ == counters_.posted.Load(); }
+  // The lane has all slices of the run.
+  bool drained() const { return order_.done(); }
 
  private:
   void GatherPieces(const StepInstance& instance);
 
-  SendLane& lane_;
+  SendSide& side_;
   const LaneShape shape_;
-  RegionSpan staging_;
   SendCounters counters_;
   const LaneRun* run_ = nullptr;
   IssueOrder order_;  // of the slices not yet given to the lane
@@ -68,14 +73,21 @@ class SendFeed {
   std::vector<RegionSpan> pieces_;  // scratch
 };
 
+// An incoming lane, for all of its feeds.
+struct ReceiveSide {
+  RecvLane& lane;
+  LaneTurns turns;
+  SliceNumber released = 0;  // slices with smaller numbers are released
+};
+
 class ReceiveFeed {
  public:
-  ReceiveFeed(RecvLane& lane, const LaneShape& shape)
-      : lane_(lane), shape_(shape), counters_(shape.slots) {}
+  ReceiveFeed(ReceiveSide& side, const LaneShape& shape)
+      : side_(side), shape_(shape), counters_(shape.slots) {}
   ReceiveFeed(const ReceiveFeed&) = delete;
   ReceiveFeed& operator=(const ReceiveFeed&) = delete;
 
-  ReceivePort port() { return {.counters = &counters_, .slots = lane_.slots()}; }
+  ReceivePort port() { return {.counters = &counters_, .slots = side_.lane.slots()}; }
 
   // As for SendFeed. REQUIRES: the last run is complete.
   void Begin(const LaneRun& run, const std::vector<uint16_t>& steps);
@@ -86,6 +98,8 @@ class ReceiveFeed {
   // Releases slots that the program has read, and lets slices land in the outputs that it has
   // freed. Returns true if any.
   bool Receive();
+  // All slices of this run and of earlier ones are released.
+  bool done() const { return done_; }
 
   const std::optional<SliceTag>& mismatched_tag() const { return mismatched_tag_; }
 
@@ -93,7 +107,7 @@ class ReceiveFeed {
   absl::Status Check(const StepInstance& instance, Landing landing);
   bool Expect(const StepInstance& instance);
 
-  RecvLane& lane_;
+  ReceiveSide& side_;
   const LaneShape shape_;
   ReceiveCounters counters_;
   const LaneRun* run_ = nullptr;
@@ -102,6 +116,8 @@ class ReceiveFeed {
   SliceNumber landed_ = 0;
   SliceNumber expected_ = 0;
   SliceNumber released_ = 0;
+  SliceNumber end_ = 0;  // of the run's slices
+  bool done_ = true;
   std::optional<SliceTag> mismatched_tag_;
   std::vector<RegionSpan> pieces_;  // scratch
 };

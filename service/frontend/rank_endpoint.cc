@@ -26,6 +26,7 @@ RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener li
       buffers_(buffers),
       listener_(std::move(listener)),
       memory_(std::move(memory)),
+      collectives_(kMaxPostedAhead),
       captured_(caller_, buffers, region()),
       windows_(rank, buffers) {
   // A new memory file is zero, which is the initial state of all other fields. Writing them would
@@ -37,14 +38,19 @@ RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener li
 
 // ---- Calls --------------------------------------------------------------------------------------
 
-absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
-  MCCS_RETURN_IF_ERROR(Advance());
-  return front_.has_value() ? &*front_ : nullptr;
+absl::StatusOr<const PostedOperation*> RankEndpoint::Posted(size_t position) {
+  const absl::Status advanced = Advance(position + 1);
+  if (position < collective_count_) return &At(position);
+  // Older calls are valid and run first.
+  if (position > 0) return nullptr;
+  MCCS_RETURN_IF_ERROR(advanced);
+  return nullptr;
 }
 
 absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
-  MCCS_RETURN_IF_ERROR(Advance());
-  if (AwaitsStreams() && FrontReady()) return &messages_[taken_messages_++];
+  const absl::Status advanced = Advance(1);
+  if (collective_count_ == 0) MCCS_RETURN_IF_ERROR(advanced);  // else older calls run first
+  if (AwaitsStreams() && HaveReached(sequence_)) return &messages_[taken_messages_++];
   MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.TakeMessage();
 }
@@ -55,7 +61,12 @@ absl::StatusOr<uint64_t> RankEndpoint::NextCaptured(uint64_t after) {
 }
 
 void RankEndpoint::Complete() {
-  front_.reset();
+  Collective& complete = At(0);
+  complete.input_hold.reset();
+  complete.output_hold.reset();
+  complete.scalar_hold.reset();
+  first_collective_ = (first_collective_ + 1) % collectives_.size();
+  --collective_count_;
   SignalIfDone();
 }
 
@@ -69,7 +80,11 @@ void RankEndpoint::CompleteMessage(const PostedMessage& message) {
 // group is open.
 void RankEndpoint::SignalIfDone() {
   if (complete_messages_ < messages_.size()) return;
-  if (front_.has_value()) return;
+  if (collective_count_ > 0) {
+    // With messages, the calls of the group may be in any order.
+    if (messages_.empty()) wire::AdvanceFence(region().done, At(0).sequence - 1);
+    return;
+  }
   if (!group_open_) {
     messages_.clear();
     taken_messages_ = complete_messages_ = 0;
@@ -77,14 +92,15 @@ void RankEndpoint::SignalIfDone() {
   wire::AdvanceFence(region().done, sequence_);
 }
 
-absl::Status RankEndpoint::Advance() {
-  if (record_error_.ok()) record_error_ = TakeRecords();
+absl::Status RankEndpoint::Advance(size_t collectives) {
+  if (record_error_.ok()) record_error_ = TakeRecords(collectives);
   return record_error_;
 }
 
-absl::Status RankEndpoint::TakeRecords() {
+absl::Status RankEndpoint::TakeRecords(size_t collectives) {
   wire::WorkRecord record;
-  while (!front_.has_value() && (group_open_ || messages_.empty())) {
+  while (collective_count_ < std::min(collectives, kMaxPostedAhead) &&
+         (group_open_ || messages_.empty())) {
     MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));
     if (!taken) return absl::OkStatus();
     if (record.record != wire::RecordKind::kFence) {
@@ -101,9 +117,16 @@ absl::Status RankEndpoint::TakeRecords() {
   return absl::OkStatus();
 }
 
+// A group of several calls may have messages, which run beside no other group.
+bool RankEndpoint::MustWait(const wire::WorkRecord& record) const {
+  return collective_count_ > 0 && !group_open_ && record.record == wire::RecordKind::kOperation &&
+         (HasPeer(record.op) || (record.flags & wire::kMoreInGroup) != 0);
+}
+
 // ---- Records ------------------------------------------------------------------------------------
 
-// Copies the next record once; later writes of the tenant have no effect.
+// Copies the next record once; later writes of the tenant have no effect, except on a record that
+// must wait, which is read again.
 absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   // Pairs with the shim's release store after it has written the record.
   const uint64_t tail = region().tail.load(std::memory_order_acquire);
@@ -115,6 +138,7 @@ absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   }
   std::memcpy(static_cast<void*>(record), &region().records[taken_ % wire::kRingRecords],
               sizeof(*record));
+  if (MustWait(*record)) return false;
   ++taken_;
   // Pairs with the shim's acquire load before it reuses the record.
   region().head.store(taken_, std::memory_order_release);
@@ -133,7 +157,7 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
                                                    ": invalid ready slot ", record.ready_slot,
                                                    " of ", wire::kReadySlots));
   }
-  fences_.push_back({record.ready_slot, record.ready_value});
+  fences_.push_back({record.ready_slot, record.ready_value, sequence_ + 1});
   return absl::OkStatus();
 }
 
@@ -167,17 +191,22 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
     messages_.push_back(std::move(message));
     return absl::OkStatus();
   }
-  MCCS_ASSIGN_OR_RETURN(front_, ResolveCollective(record, caller_, buffers_));
+  MCCS_ASSIGN_OR_RETURN(ResolvedCollective collective,
+                        ResolveCollective(record, caller_, buffers_));
+  static_cast<ResolvedCollective&>(At(collective_count_)) = std::move(collective);
+  At(collective_count_++).sequence = record.sequence;
   return absl::OkStatus();
 }
 
-bool RankEndpoint::FrontReady() {
-  while (!fences_.empty()) {
-    const ReadyFence& fence = fences_.back();
+bool RankEndpoint::IsReady(size_t position) { return HaveReached(At(position).sequence); }
+
+bool RankEndpoint::HaveReached(uint64_t sequence) {
+  while (!fences_.empty() && fences_.front().sequence <= sequence) {
+    const ReadyFence& fence = fences_.front();
     // Pairs with the stream's write: makes the stream's earlier writes visible here.
     const uint64_t value = region().ready[fence.slot].value.load(std::memory_order_acquire);
     if (static_cast<int64_t>(value - fence.value) < 0) return false;
-    fences_.pop_back();
+    fences_.erase(fences_.begin());  // a few
   }
   return true;
 }
@@ -206,7 +235,7 @@ uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
 
 void RankEndpoint::DropFailedCalls() {
   if (communicator == nullptr || !communicator->has_ended_failed()) return;
-  front_.reset();
+  DropCollectives();
   for (ResolvedMessage& message : messages_) message.hold.reset();
   captured_.Drop();
 }
@@ -242,8 +271,13 @@ void RankEndpoint::OnReleased() {
   listener_.released();
 }
 
+void RankEndpoint::DropCollectives() {
+  for (Collective& collective : collectives_) collective = Collective{};
+  collective_count_ = 0;
+}
+
 void RankEndpoint::DropCalls() {
-  front_.reset();
+  DropCollectives();
   messages_.clear();
   taken_messages_ = complete_messages_ = 0;
   captured_.Drop();

@@ -2,7 +2,7 @@
 // for the rank's communicator.
 //
 // The ring is the queue of posted work: a record is copied, checked and resolved when its turn
-// comes. The endpoint stores the collective at the front, the messages of its group, and captured
+// comes. The endpoint stores the oldest collectives, the messages of their group, and captured
 // graphs.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
@@ -44,8 +44,8 @@ class RankEndpoint final : public RankPort {
                                                             const BufferRegistry& buffers,
                                                             Listener listener);
 
-  absl::StatusOr<const PostedOperation*> Front() override;
-  bool FrontReady() override;
+  absl::StatusOr<const PostedOperation*> Posted(size_t position) override;
+  bool IsReady(size_t position) override;
   void Complete() override;
   absl::StatusOr<const PostedMessage*> TakeMessage() override;
   void CompleteMessage(const PostedMessage& message) override;
@@ -102,19 +102,32 @@ class RankEndpoint final : public RankPort {
   struct ReadyFence {
     uint32_t slot = 0;
     uint64_t value = 0;
+    uint64_t sequence = 0;  // of the first call that waits for it
+  };
+  struct Collective : ResolvedCollective {
+    uint64_t sequence = 0;  // of the call
   };
 
   RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
-  // Takes records up to the next collective, or to the end of the group; none after an invalid one.
-  absl::Status Advance();
-  absl::Status TakeRecords();
+  // Takes records until there are `collectives`, or up to the end of the group, or to the first
+  // record that has to wait for all calls taken so far; none after an invalid one.
+  absl::Status Advance(size_t collectives);
+  absl::Status TakeRecords(size_t collectives);
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
+  // The next record begins a group that may not run beside the calls taken so far.
+  bool MustWait(const wire::WorkRecord& record) const;
+  Collective& At(size_t position) {
+    return collectives_[(first_collective_ + position) % collectives_.size()];
+  }
+  // The streams have reached all calls up to this one.
+  bool HaveReached(uint64_t sequence);
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
   absl::Status Resolve(const wire::WorkRecord& record);
   // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
+  void DropCollectives();
   void DropCalls();
   // Writes the first error of this rank to the region.
   void WriteError(const absl::Status& why, bool accepts_calls);
@@ -130,13 +143,17 @@ class RankEndpoint final : public RankPort {
   bool group_open_ = false;  // more records of its group follow
   absl::Status
       record_error_;  // the error of an invalid record, which was still taken from the ring
-  std::optional<ResolvedCollective> front_;
-  std::deque<ResolvedMessage> messages_;  // of the group at the front; addresses stay
+  // A ring of incomplete collectives, oldest first.
+  std::vector<Collective> collectives_;
+  size_t first_collective_ = 0;
+  size_t collective_count_ = 0;
+  std::deque<ResolvedMessage> messages_;  // of the group of the collectives; addresses stay
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
   bool failed_ = false;
-  bool error_written_ = false;      // the region's error message, which is final
-  std::vector<ReadyFence> fences_;  // for which the calls taken so far, or the next one, wait
+  bool error_written_ = false;  // the region's error message, which is final
+  // For which the calls taken so far, or the next one, wait. In the order of the calls.
+  std::vector<ReadyFence> fences_;
   CapturedGroups captured_;
   RankWindows windows_;
 };

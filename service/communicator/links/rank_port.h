@@ -70,23 +70,34 @@ struct WindowMemory {
 };
 
 // A rank posts work in groups: the calls between ncclGroupStart and ncclGroupEnd, or a single call.
-// Within a group, collectives run one after the other, and messages run together and in parallel
-// with them. The next group starts when all of the group is complete. Calls are thus concurrent
-// exactly where NCCL guarantees it.
+// Collectives start in the order of the calls. The next one may start while older ones run, if none
+// of them accesses memory that the other writes. Within a group, messages run together and in
+// parallel with the collectives. Messages run beside no other group, and a group of several calls
+// starts when all older groups are complete. Calls are thus concurrent where NCCL guarantees it,
+// and elsewhere only if no program can detect it.
+
+// Collectives of a rank that may run at once.
+inline constexpr size_t kMaxPostedAhead = 16;
 
 // The collectives of a rank.
 class CollectivePort {
  public:
   virtual ~CollectivePort() = default;
 
-  // The oldest incomplete collective; null if there is none. An error is an invalid record, by the
-  // tenant's fault, and is permanent.
-  // LIFETIME: the operation and its buffers until Complete() or OnReleased().
-  virtual absl::StatusOr<const PostedOperation*> Front() = 0;
-  // The streams have reached the call: its inputs are ready. REQUIRES: Front() returned a call.
-  virtual bool FrontReady() = 0;
-  // Completes the call: the tenant's streams continue. REQUIRES: Front() returned a call.
+  // The incomplete collective at a position: 0 is the oldest. Null if it is not posted, or may not
+  // run beside the older ones: from position kMaxPostedAhead on, or in another group of several
+  // calls. An error is an invalid record, by the tenant's fault, and is permanent; it is reported
+  // at position 0.
+  // LIFETIME: the operation and its buffers until it is complete, or OnReleased().
+  virtual absl::StatusOr<const PostedOperation*> Posted(size_t position) = 0;
+  // The streams have reached the call and all older ones: its inputs are ready. REQUIRES:
+  // Posted(position) returned a call.
+  virtual bool IsReady(size_t position) = 0;
+  // Completes the oldest call: the tenant's streams continue. REQUIRES: Posted(0) returned a call.
   virtual void Complete() = 0;
+
+  absl::StatusOr<const PostedOperation*> Front() { return Posted(0); }
+  bool FrontReady() { return IsReady(0); }
 
   // Work captured into CUDA graphs runs when a replay reaches it, in parallel with posted work. A
   // captured group is complete when all its collectives, one after the other, and its messages

@@ -49,6 +49,12 @@ std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
                                     static_cast<int>(strategy.channels.size()));
 }
 
+uint64_t BufferBytes(std::span<const PostedOperation* const> calls) {
+  uint64_t bytes = 0;
+  for (const PostedOperation* call : calls) bytes += call->input.bytes + call->output.bytes;
+  return bytes;
+}
+
 // A float format of `exponent_bits` and `mantissa_bits` with the usual bias.
 uint64_t EncodeSmall(double value, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -97,8 +103,7 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       executor_(MakeExecutor(device_, *parts.lanes, strategy)),
       plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self)),
       ranks_(ranks),
-      calls_(ranks.size()),
-      memory_(ranks.size()) {}
+      calls_(ranks.size()) {}
 
 void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
@@ -112,8 +117,8 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
 absl::StatusOr<bool> OperationLoop::Poll() {
   absl::StatusOr<bool> moved = Advance();
   if (!moved.ok()) {
-    work_.reset();  // It will not complete.
-  } else if (*moved && work_.has_value() && account_->HasOperationQuota()) {
+    for (auto& running : running_) running->work.reset();  // They will not complete.
+  } else if (*moved && running() && account_ != nullptr && account_->HasOperationQuota()) {
     account_->RecordProgress(clock_.Now());
   }
   return moved;
@@ -121,31 +126,34 @@ absl::StatusOr<bool> OperationLoop::Poll() {
 
 absl::StatusOr<bool> OperationLoop::Advance() {
   bool moved = false;
+  if (running()) {
+    MCCS_ASSIGN_OR_RETURN(moved, AfterPoll(executor_->Poll()));
+    // When the tenant's quota limits its operations, another communicator's turn comes first.
+    if (moved && !running() && account_ != nullptr && account_->HasOperationQuota()) return true;
+  }
   const uint64_t end = device_.inline_bytes() + kBytesPerTurn;
   for (int i = 0; i < kOperationsPerTurn && device_.inline_bytes() < end; ++i) {
-    if (!executor_->running()) {
-      // Operations after the boundary run under the other strategy: the owner switches first.
-      if (change_.ReadyToSwitch(completed_)) return moved;
-      MCCS_ASSIGN_OR_RETURN(bool started, TryStart());
-      if (!started) return moved;
-    }
-    auto progress = executor_->Poll();
-    if (!progress.ok()) {
-      if (auto tag = executor_->mismatched_tag(); tag.has_value()) {
-        return Mismatch(ranks_.front().rank, signature_, "another host", FromTag(*tag));
-      }
-      return progress.status();
-    }
-    moved |= *progress;
-    if (executor_->running()) {
-      if (!*progress) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
-      return moved;
-    }
-    Complete();
+    // Operations after the boundary run under the other strategy: the owner switches first.
+    if (!running() && change_.ReadyToSwitch(completed_)) return moved;
+    MCCS_ASSIGN_OR_RETURN(const bool started, running() ? TryOverlap() : TryStart());
+    if (!started) break;
     moved = true;
-    // When the tenant's quota limits its operations, another communicator's turn comes first.
-    if (account_ != nullptr && account_->HasOperationQuota()) return moved;
+    MCCS_RETURN_IF_ERROR(AfterPoll(executor_->PollLast()).status());
+    if (!running() && account_ != nullptr && account_->HasOperationQuota()) return true;
   }
+  if (running() && !moved) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
+  return moved;
+}
+
+// Completes operations that the executor has completed, and explains its errors.
+absl::StatusOr<bool> OperationLoop::AfterPoll(absl::StatusOr<bool> moved) {
+  if (!moved.ok()) {
+    const auto slice = executor_->mismatched_slice();
+    if (!slice.has_value()) return moved;
+    return Mismatch(ranks_.front().rank, running_[slice->operation]->signature, "another host",
+                    FromTag(slice->tag));
+  }
+  while (running_.size() > executor_->running()) CompleteOldest();
   return moved;
 }
 
@@ -153,7 +161,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
 absl::StatusOr<bool> OperationLoop::TryStart() {
   state_ = LoopState::kIdle;
   retry_at_ = kNever;
-  const bool posted_first = key_ != kPosted;
+  const bool posted_first = last_key_ != kPosted;
   if (posted_first) {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
     if (started) return true;
@@ -168,6 +176,47 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
   return posted_first ? false : TryStart(kPosted);
 }
 
+// Collectives that were captured never overlap others: replays and posted calls alternate.
+absl::StatusOr<bool> OperationLoop::TryOverlap() {
+  if (running_.front()->key != kPosted) return false;
+  if (account_ != nullptr && account_->HasOperationQuota()) return false;
+  for (const LocalRank& local : ranks_) {
+    if (local.port != nullptr && local.port->HasCaptured()) return false;
+  }
+  MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(kPosted));
+  if (trace_ != nullptr && reached != Reached::kByNobody) {
+    trace_->OnPosted(kPosted, /*by_all=*/reached != Reached::kBySome);
+  }
+  const uint64_t number = started() + 1;
+  if (reached != Reached::kReady || !order_.Allows(number, kPosted) || !change_.Allows(number) ||
+      !MayOverlap()) {
+    return false;
+  }
+  return Start(kPosted);
+}
+
+bool OperationLoop::MayOverlap() const {
+  uint64_t bytes = BufferBytes(calls_);
+  for (const auto& running : running_) bytes += running->bytes;
+  return bytes <= kMaxOverlappingBytes && std::ranges::none_of(running_, [&](const auto& running) {
+           return ConflictsWith(*running);
+         });
+}
+
+// Of each rank's buffers: NCCL orders no accesses of different ranks.
+bool OperationLoop::ConflictsWith(const Running& running) const {
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const PostedOperation& next = *calls_[i];
+    const RankMemory& current = running.memory[i];
+    if (Overlap(next.output, current.output) || Overlap(next.output, current.input) ||
+        Overlap(next.output, current.scale_memory) || Overlap(next.input, current.output) ||
+        Overlap(next.scalar_memory, current.output)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(key));
   if (trace_ != nullptr && reached != Reached::kByNobody) {
@@ -180,8 +229,7 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
       state_ = LoopState::kWaitingQuota;
       return false;
     }
-    MCCS_RETURN_IF_ERROR(Start(key));
-    return true;
+    return Start(key);
   }
   if (reached == Reached::kByAll) {
     state_ = LoopState::kWaitingReady;
@@ -202,9 +250,9 @@ absl::StatusOr<uint64_t> OperationLoop::NextCaptured(uint64_t after) const {
   return next;
 }
 
-absl::StatusOr<const PostedOperation*> OperationLoop::CallOf(const LocalRank& local,
-                                                             uint64_t key) const {
-  return key == kPosted ? local.port->Front() : local.port->Captured(key);
+absl::StatusOr<const PostedOperation*> OperationLoop::CallOf(const LocalRank& local, uint64_t key,
+                                                             size_t position) const {
+  return key == kPosted ? local.port->Posted(position) : local.port->Captured(key);
 }
 
 absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key) {
@@ -214,13 +262,13 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
     const LocalRank& local = ranks_[i];
     calls_[i] = nullptr;
     if (local.port != nullptr) {
-      MCCS_ASSIGN_OR_RETURN(calls_[i], CallOf(local, key));
+      MCCS_ASSIGN_OR_RETURN(calls_[i], CallOf(local, key, running_.size()));
     }
     if (calls_[i] == nullptr) {
       by_all = false;
       continue;
     }
-    const OperationSignature signature = SignatureOf(*calls_[i], completed_ + 1);
+    const OperationSignature signature = SignatureOf(*calls_[i], started() + 1);
     if (first == nullptr) {
       first = &local;
       signature_ = signature;
@@ -233,90 +281,102 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
   if (!by_all) return Reached::kBySome;
   if (key != kPosted) return Reached::kReady;
   for (const LocalRank& local : ranks_) {
-    if (!local.port->FrontReady()) return Reached::kByAll;
+    if (!local.port->IsReady(running_.size())) return Reached::kByAll;
   }
   return Reached::kReady;
 }
 
-absl::Status OperationLoop::Start(uint64_t key) {
+absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
-  key_ = key;
-  operation_.stamps = nullptr;
+  if (unused_.empty()) unused_.push_back(std::make_unique<Running>());
+  Running& next = *unused_.back();
+  MCCS_ASSIGN_OR_RETURN(Operation operation, Bind(call, next));
+  if (!executor_->MayStart(*operation.plan)) return false;
+  next.signature = signature_;
+  next.key = last_key_ = key;
+  next.bytes = BufferBytes(calls_);
   if (trace_ != nullptr) {
-    stamps_ = trace_->TakeStamps(key);
-    if (!std::exchange(trace_skips_next_, false)) operation_.stamps = &stamps_;
+    next.stamps = trace_->TakeStamps(key);
+    if (!std::exchange(trace_skips_next_, false)) operation.stamps = &next.stamps;
   }
-  MCCS_RETURN_IF_ERROR(Bind(call));
+  next.traced = operation.stamps != nullptr;
   if (call.options.any_set()) {
     with_options_ = {with_options_.calls + 1, signature_.number, call.options};
   }
   order_.Started(signature_.number, key);
-  MCCS_RETURN_IF_ERROR(executor_->Start(operation_));
-  if (account_ != nullptr)
-    work_.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
+  MCCS_RETURN_IF_ERROR(executor_->Start(operation));
+  if (account_ != nullptr) {
+    next.work.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
+  }
+  running_.push_back(std::move(unused_.back()));
+  unused_.pop_back();
   state_ = LoopState::kRunning;
-  return absl::OkStatus();
+  return true;
 }
 
 // ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
 // PreMulSum: each rank's input is scaled by the rank's own factor.
-absl::Status OperationLoop::Bind(const PostedOperation& call) {
+absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call, Running& running) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
   MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
-  OperationBinding& binding = operation_.binding;
+  Operation operation;
+  OperationBinding& binding = operation.binding;
   binding.bytes = call.count * SizeOf(call.type);
   PlanKey key{.kind = call.kind,
               .algorithm = plans_->AlgorithmFor(call.kind, binding.bytes),
               .root = call.root,
               .scaled = factors || (average && IsFloat(call.type))};
   key.scaled &= Reduces(call.kind);
-  MCCS_ASSIGN_OR_RETURN(operation_.plan, plans_->GetOrBuild(key));
-  geometry_.emplace(*operation_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
-  binding.geometry = &*geometry_;
+  MCCS_ASSIGN_OR_RETURN(operation.plan, plans_->GetOrBuild(key));
+  running.geometry.emplace(*operation.plan, call.type, call.count, strategy_.lanes.slot_bytes);
+  binding.geometry = &*running.geometry;
   binding.type = call.type;
   binding.op = average || factors ? ReduceOp::kSum : call.redop;
   binding.finish =
       average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
   binding.divisor = static_cast<uint64_t>(ranks);
-  operation_.tag = ToTag(signature_);
-  operation_.skew = strategy_.skew;
+  operation.tag = ToTag(signature_);
+  operation.skew = strategy_.skew;
   const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
+  running.memory.resize(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
     MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
-    memory_[i] = {.input = own->input,
-                  .output = own->output,
-                  .scaled = key.scaled,
-                  .scale_bits = factors ? own->scalar : share,
-                  .scale_memory = own->scalar_memory};
+    running.memory[i] = {.input = own->input,
+                         .output = own->output,
+                         .scaled = key.scaled,
+                         .scale_bits = factors ? own->scalar : share,
+                         .scale_memory = own->scalar_memory};
   }
-  binding.ranks = memory_;
-  return absl::OkStatus();
+  binding.ranks = running.memory;
+  return operation;
 }
 
-void OperationLoop::Complete() {
-  work_.reset();
+void OperationLoop::CompleteOldest() {
+  std::unique_ptr<Running> complete = std::move(running_.front());
+  running_.erase(running_.begin());  // a few pointers
+  complete->work.reset();
   ++completed_;
-  const uint64_t bytes = signature_.count * SizeOf(signature_.type);
+  const OperationSignature& signature = complete->signature;
+  const uint64_t bytes = signature.count * SizeOf(signature.type);
   bytes_ += bytes;
-  tally_.Count(signature_.kind, bytes);
+  tally_.Count(signature.kind, bytes);
   for (const LocalRank& local : ranks_) {
     if (local.port == nullptr) continue;
-    if (key_ == kPosted) {
+    if (complete->key == kPosted) {
       local.port->Complete();
     } else {
-      local.port->CompleteCaptured(key_);
+      local.port->CompleteCaptured(complete->key);
     }
   }
-  if (trace_ != nullptr) AddToTrace(bytes);
-  state_ = LoopState::kIdle;
-}
-
-void OperationLoop::AddToTrace(uint64_t bytes) {
-  if (operation_.stamps == nullptr) return;  // It started before the trace.
-  trace_->Add({.number = completed_, .kind = signature_.kind, .bytes = bytes, .stamps = stamps_});
+  if (trace_ != nullptr && complete->traced) {  // otherwise it started before the trace
+    trace_->Add(
+        {.number = completed_, .kind = signature.kind, .bytes = bytes, .stamps = complete->stamps});
+  }
+  unused_.push_back(std::move(complete));
+  if (!running()) state_ = LoopState::kIdle;
 }
 
 // A posted collective takes precedence over captured ones that some ranks have reached, because not
@@ -326,7 +386,7 @@ OperationLoop::LocalRankStatus OperationLoop::LocalStatus() const {
     LocalRankStatus local_status;
     for (const LocalRank& local : ranks_) {
       if (local.port == nullptr) continue;
-      const auto call = CallOf(local, key);
+      const auto call = CallOf(local, key, 0);
       if (!call.ok()) continue;  // The loop will find the error and fail.
       if (*call == nullptr) {
         local_status.absent.push_back(local.rank);
@@ -338,16 +398,17 @@ OperationLoop::LocalRankStatus OperationLoop::LocalStatus() const {
     }
     return local_status;
   };
-  LocalRankStatus local_status = called(executor_->running() ? key_ : kPosted);
+  LocalRankStatus local_status = called(running() ? running_.front()->key : kPosted);
   if (!local_status.call.empty()) return local_status;
   const auto captured = NextCaptured(0);
   return captured.ok() && *captured != 0 ? called(*captured) : local_status;
 }
 
 absl::Status OperationLoop::CheckOtherLanes() const {
-  const std::optional<OperationSignature> other = lanes_->FindMismatchedCall(signature_);
+  const OperationSignature& oldest = running_.front()->signature;
+  const std::optional<OperationSignature> other = lanes_->FindMismatchedCall(oldest);
   if (!other.has_value()) return absl::OkStatus();
-  return Mismatch(ranks_.front().rank, signature_, "another host", *other);
+  return Mismatch(ranks_.front().rank, oldest, "another host", *other);
 }
 
 absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,

@@ -1,11 +1,16 @@
 // The sequence of operations of one communicator on this host. An operation starts when every local
-// rank has posted it, its inputs are ready, and the previous one is complete. A captured operation
-// starts when every local rank has reached its replay and decided_order.h allows it.
+// rank has posted it, its inputs are ready, and the previous one is complete. A small one need not
+// wait for the previous one, if neither accesses memory that the other writes: the collectives of a
+// group, and of independent streams, wait for the network together. A captured operation starts
+// when every local rank has reached its replay and decided_order.h allows it. Operations complete
+// in the order of their starts.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_SCHEDULE_OPERATION_LOOP_H_
 #define MCCS_SERVICE_COMMUNICATOR_SCHEDULE_OPERATION_LOOP_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,10 +73,13 @@ class OperationLoop {
   void SwitchTo(const Strategy& strategy, LaneSet& lanes);
 
   // Advances operations, at most a few small ones per call, so that communicators share the engine:
-  // it completes at most kOperationsPerTurn, and starts none after the engine itself has read and
-  // written kBytesPerTurn.
+  // it starts at most kOperationsPerTurn, and none after the engine itself has read and written
+  // kBytesPerTurn.
   static constexpr int kOperationsPerTurn = 8;
   static constexpr uint64_t kBytesPerTurn = 128 << 10;
+  // Operations overlap while their buffers, over all local ranks, have at most this many bytes
+  // together: larger ones use all bandwidth alone.
+  static constexpr uint64_t kMaxOverlappingBytes = 1 << 20;
   // Returns true if anything moved. An error ends the communicator: mismatched collectives
   // (kFailedPrecondition), an invalid record (kInvalidArgument).
   absl::StatusOr<bool> Poll();
@@ -97,7 +105,7 @@ class OperationLoop {
   bool has_pending_calls() const { return state_ != LoopState::kIdle; }
   // Neither the device nor a lane holds memory of a tenant.
   bool quiescent() const { return executor_->quiescent(); }
-  bool running() const { return executor_->running(); }
+  bool running() const { return !running_.empty(); }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const { return retry_at_; }
   // Traces the operations that start from now on, until it is called with null. An operation that
@@ -108,23 +116,42 @@ class OperationLoop {
     trace_skips_next_ = state_ != LoopState::kIdle && state_ != LoopState::kRunning;
   }
   // Number of the last operation that was started.
-  uint64_t started() const { return completed_ + (running() ? 1 : 0); }
+  uint64_t started() const { return completed_ + running_.size(); }
 
  private:
   // Progress of the local ranks to one candidate for the next collective.
   enum class Reached : uint8_t { kByNobody, kBySome, kByAll, kReady };
 
+  // An operation that has started and is not complete.
+  struct Running {
+    OperationSignature signature;
+    uint64_t key = kPosted;
+    uint64_t bytes = 0;  // of the buffers of all local ranks
+    std::optional<Geometry> geometry;
+    std::vector<RankMemory> memory;  // by LocalIndex
+    OperationStamps stamps;
+    bool traced = false;
+    std::optional<TenantWork> work;  // if it is accounted
+  };
+
   absl::StatusOr<bool> Advance();
+  absl::StatusOr<bool> AfterPoll(absl::StatusOr<bool> moved);
   absl::StatusOr<bool> TryStart();
   // Starts the collective if it is ready and allowed.
   absl::StatusOr<bool> TryStart(uint64_t key);
+  // Starts the next posted collective beside those that run, if it may overlap them.
+  absl::StatusOr<bool> TryOverlap();
+  bool MayOverlap() const;
+  bool ConflictsWith(const Running& running) const;
   absl::StatusOr<Reached> CheckReached(uint64_t key);
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
-  absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key) const;
-  absl::Status Start(uint64_t key);
-  absl::Status Bind(const PostedOperation& call);
-  void Complete();
-  void AddToTrace(uint64_t bytes);
+  // A posted call is that at `position`; 0 is the oldest.
+  absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key,
+                                                size_t position) const;
+  // Starts the calls found by CheckReached. False: its plan cannot overlap those that run.
+  absl::StatusOr<bool> Start(uint64_t key);
+  absl::StatusOr<Operation> Bind(const PostedOperation& call, Running& running);
+  void CompleteOldest();
   // Checks for a peer's slice of another call on a lane that this operation does not use.
   absl::Status CheckOtherLanes() const;
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
@@ -137,7 +164,6 @@ class OperationLoop {
   const Clock& clock_;
   TenantAccount* const account_;
   OperationTrace* trace_ = nullptr;  // null: no trace runs
-  OperationStamps stamps_;           // of the current operation, if it is traced
   bool trace_skips_next_ = false;
   LaneSet* lanes_;
   const HostIndex self_;
@@ -150,15 +176,14 @@ class OperationLoop {
   uint64_t bytes_ = 0;
   CallsWithOptions with_options_;
 
-  OperationSignature signature_;               // of the current operation
-  uint64_t key_ = kPosted;                     // of the current or last operation
-  std::vector<const PostedOperation*> calls_;  // found by CheckReached, by LocalIndex
-  Operation operation_;
-  std::optional<Geometry> geometry_;
-  std::vector<RankMemory> memory_;  // by LocalIndex
+  // Oldest first. Their addresses are stable, and they are used again.
+  std::vector<std::unique_ptr<Running>> running_;
+  std::vector<std::unique_ptr<Running>> unused_;
+  uint64_t last_key_ = kPosted;                // of the operation that started last
+  OperationSignature signature_;               // found by CheckReached
+  std::vector<const PostedOperation*> calls_;  // likewise, by LocalIndex
   // For an operation delayed by its tenant's quota.
   MonotonicNs retry_at_ = kNever;
-  std::optional<TenantWork> work_;  // while one runs and is accounted
 };
 
 }  // namespace mccs

@@ -35,10 +35,10 @@ constexpr uint64_t kBlock = kCount * sizeof(int32_t);
 class CallingPort final : public IdlePort {
  public:
   CallingPort() { std::iota(input.begin(), input.end(), 0); }
-  absl::StatusOr<const PostedOperation*> Front() override {
-    return complete && !repeats ? nullptr : &call;
+  absl::StatusOr<const PostedOperation*> Posted(size_t position) override {
+    return position > 0 || (complete && !repeats) ? nullptr : &call;
   }
-  bool FrontReady() override { return true; }
+  bool IsReady(size_t) override { return true; }
   void Complete() override { complete = true; }
 
   PostedOperation call;

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "algorithms/ring.h"
 #include "service/device/cpu_device.h"
@@ -37,16 +40,19 @@ class OneLaneEachWay final : public LaneDirectory {
 // One rank on each of two hosts, one channel.
 class ExecutorTest : public testing::Test {
  protected:
+  struct Call {
+    std::vector<float> input, output;
+    std::optional<Geometry> geometry;
+    RankMemory memory;
+    Operation operation;
+  };
   struct Host {
     std::unique_ptr<Region> slots, staging;
     std::unique_ptr<SendLane> send;
     std::unique_ptr<RecvLane> receive;
     std::unique_ptr<OneLaneEachWay> lanes;
     std::unique_ptr<Executor> executor;
-    std::vector<float> input, output;
-    std::optional<Geometry> geometry;
-    RankMemory memory;
-    Operation operation;
+    std::deque<Call> calls;  // addresses are stable
   };
 
   void Connect() {
@@ -82,19 +88,28 @@ class ExecutorTest : public testing::Test {
   void Start(int h, OpKind kind, uint64_t count, uint8_t tag,
              std::optional<Algorithm> algorithm = std::nullopt) {
     Host& host = hosts_[h];
-    host.input.resize(2 * count);
-    host.output.assign(2 * count, -1);
-    std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
-    host.operation.plan = std::make_shared<const Plan>(
-        *BuildPlan({.kind = kind, .algorithm = algorithm.value_or(UsualAlgorithm(kind))}, layout_,
-                   orders_, HostIndex(h)));
-    host.geometry.emplace(*host.operation.plan, DataType::kFloat32, count, kShape.slot_bytes);
-    host.memory = {.input = SpanOf(host.input), .output = SpanOf(host.output)};
-    host.operation.binding = {.geometry = &*host.geometry,
-                              .ranks = std::span(&host.memory, 1),
+    Call& call = host.calls.emplace_back();
+    call.input.resize(2 * count);
+    call.output.assign(2 * count, -1);
+    std::iota(call.input.begin(), call.input.end(), static_cast<float>(h * 1000));
+    call.operation.plan = PlanOf(h, kind, algorithm.value_or(UsualAlgorithm(kind)));
+    call.geometry.emplace(*call.operation.plan, DataType::kFloat32, count, kShape.slot_bytes);
+    call.memory = {.input = SpanOf(call.input), .output = SpanOf(call.output)};
+    call.operation.binding = {.geometry = &*call.geometry,
+                              .ranks = std::span(&call.memory, 1),
                               .type = DataType::kFloat32};
-    host.operation.tag[0] = static_cast<std::byte>(tag);
-    ASSERT_TRUE(host.executor->Start(host.operation).ok());
+    call.operation.tag[0] = static_cast<std::byte>(tag);
+    ASSERT_TRUE(host.executor->Start(call.operation).ok());
+  }
+
+  // The same plan for calls of the same kind.
+  std::shared_ptr<const Plan> PlanOf(int h, OpKind kind, Algorithm algorithm) {
+    std::shared_ptr<const Plan>& plan = plans_[{h, kind, algorithm}];
+    if (plan == nullptr) {
+      plan = std::make_shared<const Plan>(
+          *BuildPlan({.kind = kind, .algorithm = algorithm}, layout_, orders_, HostIndex(h)));
+    }
+    return plan;
   }
 
   // Polls until `hosts` are done; returns the first error.
@@ -118,11 +133,12 @@ class ExecutorTest : public testing::Test {
   }
 
   void ExpectSum(uint64_t count) {
-    for (const Host& host : hosts_) {
-      for (uint64_t i = 0; i < count; ++i)
-        ASSERT_EQ(host.output[i], 2 * static_cast<float>(i) + 1000) << i;
-      ASSERT_EQ(host.output[count], -1) << "beyond the end";
-    }
+    for (const Host& host : hosts_) ExpectSum(host.calls.back(), count);
+  }
+  static void ExpectSum(const Call& call, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i)
+      ASSERT_EQ(call.output[i], 2 * static_cast<float>(i) + 1000) << i;
+    ASSERT_EQ(call.output[count], -1) << "beyond the end";
   }
 
   SimClock clock_;
@@ -130,6 +146,7 @@ class ExecutorTest : public testing::Test {
   StreamTransport transport_;
   Layout layout_;
   ChannelOrders orders_;
+  std::map<std::tuple<int, OpKind, Algorithm>, std::shared_ptr<const Plan>> plans_;
   std::unique_ptr<Device> device_;
   Host hosts_[2];
 };
@@ -174,7 +191,7 @@ TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
             expected = h == 0 ? input(static_cast<int>(block), 0, i) : -1;
           if (kind == OpKind::kScatter)
             expected = block == 0 ? input(0, static_cast<uint64_t>(h), i) : -1;
-          ASSERT_EQ(hosts_[h].output[block * kCount + i], expected)
+          ASSERT_EQ(hosts_[h].calls.back().output[block * kCount + i], expected)
               << h << ' ' << block << ' ' << i;
         }
       }
@@ -187,10 +204,11 @@ TEST_F(ExecutorTest, ReportsMismatchedSlice) {
   Start(0, OpKind::kAllReduce, 1000, 1);
   Start(1, OpKind::kAllReduce, 1000, 2);
   EXPECT_TRUE(absl::IsInvalidArgument(Run({0, 1})));
-  const bool first = hosts_[0].executor->mismatched_tag().has_value();
-  const auto tag = hosts_[first ? 0 : 1].executor->mismatched_tag();
-  ASSERT_TRUE(tag.has_value());
-  EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
+  const bool first = hosts_[0].executor->mismatched_slice().has_value();
+  const auto slice = hosts_[first ? 0 : 1].executor->mismatched_slice();
+  ASSERT_TRUE(slice.has_value());
+  EXPECT_EQ(slice->tag[0], static_cast<std::byte>(first ? 2 : 1));
+  EXPECT_EQ(slice->operation, 0u);
 }
 
 // The tag is right, the length is wrong: the rest of the slot contains data of an earlier slice.
@@ -204,17 +222,91 @@ TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
     bool posted = false;
     for (int i = 0; i < 100 && !posted; ++i) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 1)));
-      posted =
-          hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].operation.tag)->has_value();
+      posted = hosts_[1]
+                   .send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].calls.back().operation.tag)
+                   ->has_value();
     }
     ASSERT_TRUE(posted);
     const absl::Status status = Run({0}, 1000);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), testing::HasSubstr(std::to_string(bytes) + " bytes"));
     EXPECT_THAT(status.message(), testing::HasSubstr("the plan expects "));
-    EXPECT_FALSE(hosts_[0].executor->mismatched_tag().has_value());
+    EXPECT_FALSE(hosts_[0].executor->mismatched_slice().has_value());
     EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "the error is permanent";
   }
+}
+
+// ---- Operations that overlap --------------------------------------------------------------------
+
+// Host 0 starts all of them before its peer starts any.
+TEST_F(ExecutorTest, OperationsOverlapWhateverThePeerDoes) {
+  constexpr int kOperations = 12;
+  for (const uint64_t count : {1u, 3000u}) {  // 3,000: several slices, more than the lanes' slots
+    for (const Algorithm algorithm : {Algorithm::kDirect, Algorithm::kRing}) {
+      Connect();
+      for (int i = 0; i < kOperations; ++i)
+        Start(0, OpKind::kAllReduce, count, static_cast<uint8_t>(i), algorithm);
+      EXPECT_EQ(hosts_[0].executor->running(), static_cast<size_t>(kOperations));
+      EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 100)));
+      for (int i = 0; i < kOperations; ++i) {
+        Start(1, OpKind::kAllReduce, count, static_cast<uint8_t>(i), algorithm);
+        for (int turn = 0; turn < 1000 && hosts_[1].executor->running() > 0; ++turn) {
+          const absl::Status status = Run({0, 1}, 1);
+          ASSERT_TRUE(status.ok() || absl::IsDeadlineExceeded(status)) << status;
+        }
+        ASSERT_EQ(hosts_[1].executor->running(), 0u) << "operation " << i;
+      }
+      ASSERT_TRUE(Run({0, 1}).ok());
+      for (const Host& host : hosts_) {
+        for (const Call& call : host.calls) ExpectSum(call, count);
+      }
+    }
+  }
+}
+
+TEST_F(ExecutorTest, DifferentKindsOverlap) {
+  Connect();
+  for (int h : {0, 1}) {
+    Start(h, OpKind::kAllReduce, 1000, 1);
+    Start(h, OpKind::kAllToAll, 500, 2);
+    Start(h, OpKind::kAllReduce, 2000, 3, Algorithm::kRing);
+  }
+  ASSERT_TRUE(Run({0, 1}).ok());
+  for (const Host& host : hosts_) {
+    ExpectSum(host.calls[0], 1000);
+    ExpectSum(host.calls[2], 2000);
+  }
+  EXPECT_EQ(hosts_[0].calls[1].output[500], 1000) << "the first block of host 1";
+}
+
+TEST_F(ExecutorTest, ReportsWhichOfTheOverlappingOperationsMismatches) {
+  Connect();
+  for (int h : {0, 1}) {
+    Start(h, OpKind::kAllReduce, 1000, 1);
+    Start(h, OpKind::kAllReduce, 1000, h == 0 ? uint8_t{2} : uint8_t{3});
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(Run({0, 1})));
+  const bool first = hosts_[0].executor->mismatched_slice().has_value();
+  const auto slice = hosts_[first ? 0 : 1].executor->mismatched_slice();
+  ASSERT_TRUE(slice.has_value());
+  EXPECT_EQ(slice->tag[0], static_cast<std::byte>(first ? 3 : 2));
+  EXPECT_EQ(slice->operation + 1, hosts_[first ? 0 : 1].executor->running());
+}
+
+TEST_F(ExecutorTest, OnlyAFewOperationsOverlapAndLargePlansDoNot) {
+  Connect();
+  for (size_t i = 0; i < kMaxRunningOperations; ++i) {
+    ASSERT_TRUE(hosts_[0].executor->MayStart(
+        *PlanOf(0, OpKind::kAllReduce, UsualAlgorithm(OpKind::kAllReduce))));
+    Start(0, OpKind::kAllReduce, 10, 1);
+  }
+  EXPECT_FALSE(hosts_[0].executor->MayStart(*hosts_[0].calls.back().operation.plan));
+  Connect();
+  Plan large = *PlanOf(0, OpKind::kAllReduce, UsualAlgorithm(OpKind::kAllReduce));
+  large.programs[0].steps.resize(kMaxOverlappingSteps + 1);
+  EXPECT_TRUE(hosts_[0].executor->MayStart(large)) << "nothing runs";
+  Start(0, OpKind::kAllReduce, 10, 1);
+  EXPECT_FALSE(hosts_[0].executor->MayStart(large));
 }
 
 }  // namespace executor_test

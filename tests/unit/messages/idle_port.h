@@ -8,8 +8,8 @@ namespace mccs {
 
 class IdlePort : public RankPort {
  public:
-  absl::StatusOr<const PostedOperation*> Front() override { return nullptr; }
-  bool FrontReady() override { return false; }
+  absl::StatusOr<const PostedOperation*> Posted(size_t) override { return nullptr; }
+  bool IsReady(size_t) override { return false; }
   void Complete() override {}
   absl::StatusOr<const PostedMessage*> TakeMessage() override { return nullptr; }
   void CompleteMessage(const PostedMessage&) override {}
