@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 
@@ -15,6 +16,7 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
     return absl::InvalidArgumentError(absl::StrCat(
         "buffer ", id.value(), asked_before ? " is being released" : " is not registered"));
   }
+  MCCS_RETURN_IF_ERROR(ReserveUses(uses.size()));
   pending_.push_back({.request = request,
                       .id = id,
                       .chunks = std::nullopt,
@@ -31,6 +33,7 @@ absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const Ad
         absl::StrCat("too many pending releases of buffers and chunks: ", pending_.size(),
                      ", which is the limit"));
   }
+  MCCS_RETURN_IF_ERROR(ReserveUses(uses.size()));
   pending_.push_back({.request = request,
                       .id = id,
                       .chunks = span,
@@ -40,24 +43,42 @@ absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const Ad
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over,
-                                           size_t most) {
-  std::vector<uint64_t> ended;
-  for (size_t i = std::min({pending_.size(), kCheckedPerTurn, most}); i > 0; --i) {
+absl::Status BufferReleases::ReserveUses(size_t uses) {
+  if (uses > kMaxUses - uses_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "too many posted operations may use the buffers that are being released: ", uses_,
+        " rings and ", uses, " more, the limit is ", kMaxUses,
+        "; wait for the operations before the memory is freed"));
+  }
+  uses_ += uses;
+  return absl::OkStatus();
+}
+
+BufferReleases::Polled BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over,
+                                            size_t most) {
+  Polled polled;
+  size_t checks = kCheckedPerTurn + 1;
+  for (size_t i = std::min({pending_.size(), kCheckedPerTurn, most}); i > 0 && checks > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
-    if (Step(pending, is_over)) {
-      ended.push_back(pending.request);
+    ++polled.checked;
+    if (Step(pending, is_over, &checks)) {
+      polled.ended.push_back(pending.request);
     } else {
       pending_.push_back(std::move(pending));
     }
   }
-  return ended;
+  polled.checked += kCheckedPerTurn + 1 - checks;
+  return polled;
 }
 
-bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over) {
-  std::erase_if(pending.uses, is_over);
-  if (!pending.uses.empty()) return false;
+bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over,
+                          size_t* checks) {
+  for (; !pending.uses.empty(); pending.uses.pop_back(), --uses_) {
+    if (*checks == 0) return false;
+    --*checks;
+    if (!is_over(pending.uses.back())) return false;
+  }
   if (!pending.removed) {
     // The chunks may have been removed with their buffer.
     auto gone = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)

@@ -36,19 +36,25 @@ class BufferReleases {
   explicit BufferReleases(BufferRegistry& buffers) : buffers_(buffers) {}
 
   // `uses`: by records that are posted and not yet taken. kInvalidArgument: the buffer is not
-  // registered, or already being released.
+  // registered, or already being released. kResourceExhausted: kMaxUses is reached.
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
-  // The same for chunks of the buffer, which remains. kResourceExhausted: kMaxPending is reached.
+  // The same for chunks of the buffer, which remains. kResourceExhausted also for kMaxPending.
   static constexpr size_t kMaxPending = kMaxBuffersPerProcess;
+  // Of all pending releases: 24 MiB.
+  static constexpr size_t kMaxUses = size_t{1} << 20;
   absl::Status BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                            std::vector<RingUse> uses);
 
+  struct Polled {
+    std::vector<uint64_t> ended;  // requests
+    size_t checked = 0;           // releases, and uses of rings
+  };
   // Returns the requests whose buffers are now unmapped. Each call checks at most kCheckedPerTurn
   // releases, and at most `most`, in round-robin order, so that a tenant with thousands does not
-  // delay others.
+  // delay others. It checks at most one more use of rings than that which is over, and none again
+  // after it was over.
   static constexpr size_t kCheckedPerTurn = 64;
-  std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over,
-                             size_t most = kCheckedPerTurn);
+  Polled Poll(const std::function<bool(const RingUse&)>& is_over, size_t most = kCheckedPerTurn);
 
   bool empty() const { return pending_.empty(); }
 
@@ -61,11 +67,13 @@ class BufferReleases {
     bool removed;
     MappingEnd mapping;  // after the removal
   };
-  // Returns true when the reply can be sent.
-  bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over);
+  // `checks`: the uses that it may still check. Returns true when the reply can be sent.
+  bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over, size_t* checks);
+  absl::Status ReserveUses(size_t uses);
 
   BufferRegistry& buffers_;
   std::deque<Pending> pending_;  // the next one to check first
+  size_t uses_ = 0;              // of all pending releases
 };
 
 }  // namespace mccs

@@ -29,8 +29,8 @@ inline constexpr int kAcceptedPerTurn = 16;
 // Maximum number of ranks that one turn ends for calls of their processes, and as many for
 // processes that have exited: a process may have thousands.
 inline constexpr int kRanksEndedPerTurn = 2;
-// Closed sessions removed per turn: each may have hundreds of unread messages in its socket. As many
-// as are accepted, so that short connections do not accumulate and fill the tenant's limit.
+// Closed sessions removed per turn: each may have hundreds of unread messages in its socket. As
+// many as are accepted, so that short connections do not accumulate and fill the tenant's limit.
 inline constexpr int kSessionsRemovedPerTurn = kAcceptedPerTurn;
 
 // Number of distinct messages about listeners, about one per tenant, whose repetitions are

@@ -233,7 +233,7 @@ bool Session::PollMessages(TurnBudget& budget) {
     }
     if (!*received) return i > 0;
     const absl::StatusOr<const Request*> request = Check(message_);
-    if (request.ok() && (*request)->ends_rank) {
+    if (request.ok() && (*request)->ends_rank && MayEndRank(message_)) {
       message_waits_ = !budget.TakeRankEnd();
       if (message_waits_) {
         CloseDescriptors();
@@ -253,6 +253,15 @@ bool Session::PollMessages(TurnBudget& budget) {
     }
   }
   return true;
+}
+
+// REQUIRES: the message is one that ends a rank. False: it names a rank that does not exist, and is
+// only answered. An init request is looked up when the message is handled.
+bool Session::MayEndRank(const TenantMessage& message) const {
+  static_assert(offsetof(wire::CommAbort, comm_handle) == offsetof(wire::CommDestroy, comm_handle));
+  wire::CommAbort abort{};
+  std::memcpy(&abort, message.bytes.data(), std::min(sizeof(abort), message.size));
+  return abort.init_request != 0 || ranks_.contains(abort.comm_handle);
 }
 
 // Closes the message's descriptors. If the tenant has closed its own, this frees the file.

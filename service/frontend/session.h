@@ -140,6 +140,7 @@ class Session {
   // ---- Turns ------------------------------------------------------------------------------------
 
   bool PollMessages(TurnBudget& budget);
+  bool MayEndRank(const TenantMessage& message) const;
   // The row of a message that passes the checks of all requests; otherwise the session must end.
   absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
   void CloseDescriptors();

@@ -16,6 +16,7 @@ constexpr size_t kRanksPerTurn = 64;            // checked while releases are pe
 // could be checked in the time that one rank takes.
 constexpr size_t kRecordsPerUnit = 256;
 constexpr size_t kRecordsPerRank = 2;
+constexpr size_t kChecksPerUnit = 32;  // of releases and their uses
 
 }  // namespace
 
@@ -77,8 +78,9 @@ bool Session::PollReleases(TurnBudget& budget) {
     return slot == ranks_.end() || slot->second.origin().serial != use.serial ||
            slot->second.endpoint().HasTaken(use.records);
   };
-  const std::vector<uint64_t> ended = releases_.Poll(is_over, static_cast<size_t>(budget.left()));
-  budget.Spend(static_cast<int>(ended.size()));
+  const BufferReleases::Polled polled = releases_.Poll(is_over, static_cast<size_t>(budget.left()));
+  const std::vector<uint64_t>& ended = polled.ended;
+  budget.Spend(static_cast<int>(ended.size() + 1 + polled.checked / kChecksPerUnit));
   for (uint64_t request : ended) AnswerDone(request);
   return !ended.empty();
 }

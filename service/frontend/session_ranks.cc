@@ -13,6 +13,9 @@
 namespace mccs {
 namespace {
 
+// Ranks searched in the time of one unit of the TurnBudget.
+constexpr size_t kRanksPerUnit = 64;
+
 // Converts a tenant's text for logs, peers and controller to printable ASCII. `field` may lack a
 // terminator.
 template <size_t n>
@@ -184,6 +187,7 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
 Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
+    extra_cost_ += static_cast<int>(ranks_.size() / kRanksPerUnit);
     for (const auto& [parent, rank] : ranks_) {
       if (!pending_requests_.contains({parent, request.init_request})) continue;
       RejectPendingRequest(parent, request.init_request, "was aborted");

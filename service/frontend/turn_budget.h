@@ -18,6 +18,8 @@ class TenantBudget {
   // Communicators woken by their ranks' calls: cheap, and apart from the rest, so that a process's
   // requests do not delay the calls of the tenant's other processes.
   static constexpr int kWakesPerTurn = 1024;
+  // Ranks that may end for messages: each takes long, and is limited over all tenants too.
+  static constexpr int kRankEndsPerTurn = 1;
 
   // Renews the shares once per turn; `turn`: its number, from 1 on.
   void BeginTurn(uint64_t turn) {
@@ -25,6 +27,7 @@ class TenantBudget {
     turn_ = turn;
     left_ = kPerTurn;
     wakes_left_ = kWakesPerTurn;
+    rank_ends_left_ = kRankEndsPerTurn;
   }
 
  private:
@@ -32,6 +35,7 @@ class TenantBudget {
   uint64_t turn_ = 0;
   int left_ = 0;
   int wakes_left_ = 0;
+  int rank_ends_left_ = 0;
 };
 
 // One turn of all tenants.
@@ -39,7 +43,7 @@ class TurnBudget {
  public:
   static constexpr int kInTotal = 4 * TenantBudget::kPerTurn;
 
-  // `ranks`: how many may end for messages in this turn.
+  // `ranks`: how many of all tenants may end for messages in this turn.
   explicit TurnBudget(int ranks) : ranks_left_(ranks) {}
 
   // Chooses the tenant whose session is next. LIFETIME: until the next call.
@@ -59,8 +63,9 @@ class TurnBudget {
 
   // Returns false if the message that ends a rank must wait.
   bool TakeRankEnd() {
-    if (ranks_left_ == 0) return false;
+    if (ranks_left_ == 0 || tenant_->rank_ends_left_ == 0) return false;
     --ranks_left_;
+    --tenant_->rank_ends_left_;
     return true;
   }
 

@@ -26,7 +26,8 @@ class BufferReleasesTest : public RankEndpointTest {
     return endpoint_->LastUseOf(BufferId(buffer_), &budget);
   }
   std::vector<uint64_t> Poll() {
-    return releases_.Poll([this](const RingUse& use) { return endpoint_->HasTaken(use.records); });
+    return releases_.Poll([this](const RingUse& use) { return endpoint_->HasTaken(use.records); })
+        .ended;
   }
 
   BufferReleases releases_{*buffers_};
@@ -104,13 +105,49 @@ TEST_F(BufferReleasesTest, ChecksReleasesInTurns) {
     ASSERT_TRUE(releases_.Begin(i, ids.back(), {{.rank = 0, .records = 1}}).ok());
   }
   const auto poll = [&](bool over) {
-    return releases_.Poll([over](const RingUse&) { return over; }).size();
+    return releases_.Poll([over](const RingUse&) { return over; }).ended.size();
   };
   for (int turn = 0; turn < 5; ++turn) EXPECT_EQ(poll(false), 0u);
   EXPECT_EQ(poll(true), BufferReleases::kCheckedPerTurn);
   EXPECT_EQ(poll(true), BufferReleases::kCheckedPerTurn);
   EXPECT_EQ(poll(true), 1u);
   EXPECT_TRUE(releases_.empty());
+}
+
+// A process may have thousands of ranks whose rings name the buffer.
+TEST_F(BufferReleasesTest, ATurnChecksALimitedNumberOfUses) {
+  constexpr size_t kUses = 3 * BufferReleases::kCheckedPerTurn + 5;
+  std::vector<RingUse> uses(kUses, RingUse{.rank = 0, .records = 1});
+  ASSERT_TRUE(releases_.Begin(1, BufferId(buffer_), uses).ok());
+  size_t checked = 0;
+  bool over = false;
+  const auto is_over = [&](const RingUse&) {
+    ++checked;
+    return over;
+  };
+  for (int turn = 0; turn < 5; ++turn) EXPECT_THAT(releases_.Poll(is_over).ended, IsEmpty());
+  EXPECT_EQ(checked, 5u) << "one use that is not over suffices";
+  over = true;
+  checked = 0;
+  int turns = 1;
+  for (; releases_.Poll(is_over).ended.empty() && turns < 100; ++turns) {
+    EXPECT_LE(checked, static_cast<size_t>(turns) * (BufferReleases::kCheckedPerTurn + 1));
+  }
+  EXPECT_EQ(turns, 4);
+  EXPECT_EQ(checked, kUses) << "none is checked again";
+}
+
+TEST_F(BufferReleasesTest, TheUsesOfAllPendingReleasesAreLimited) {
+  ASSERT_TRUE(releases_
+                  .Begin(1, BufferId(buffer_),
+                         std::vector<RingUse>(BufferReleases::kMaxUses, RingUse{.records = 1}))
+                  .ok());
+  const LocalImporter::Handle handle = importer_->Register(memory_, 7);
+  const BufferId other =
+      *RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7});
+  const absl::Status status = releases_.Begin(2, other, {RingUse{.records = 1}});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(releases_.Begin(2, other, {}).ok()) << "it waits for no record";
 }
 
 TEST_F(BufferReleasesTest, DoesNotReadARingWithAnInvalidLength) {

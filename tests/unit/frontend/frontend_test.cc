@@ -175,6 +175,45 @@ TEST_F(FrontendTurnTest, BuffersOfProcessesThatEndAtOnceAreRemovedInSeveralTurns
   EXPECT_EQ(before, 0);
 }
 
+// Red's processes end ranks that do not exist, and blue ends one of its own.
+class RankEndTurnTest : public FrontendTurnTest {
+ protected:
+  template <typename Message>
+  int TurnsOfBluesDestroy(Message flood) {
+    std::deque<RawTenant>& red = AddProcesses(kRed, 50);
+    RawTenant blue(world_, 0, kBlue);
+    EXPECT_TRUE(blue.Greet());
+    const auto id = blue.GetUniqueId();
+    EXPECT_TRUE(id.has_value());
+    const auto formed = blue.Await<wire::CommInitReply>(blue.Send(MakeCommInit(*id, 1, 0)));
+    EXPECT_TRUE(formed.has_value());
+    for (RawTenant& tenant : red) {
+      for (int i = 0; i < 50; ++i) tenant.Send(flood);
+    }
+    for (int i = 0; i < 10; ++i) Turn();  // red's processes are in the middle of their requests
+    wire::CommDestroy destroy{};
+    destroy.comm_handle = formed->comm_handle;
+    const uint64_t request = blue.Send(destroy);
+    int turns = 0;
+    for (; turns < 1000 && !blue.Take<wire::Done>(request).has_value(); ++turns) Turn();
+    return turns;
+  }
+  // One turn takes the message, a few end the rank.
+  static constexpr int kFewTurns = 4;
+};
+
+TEST_F(RankEndTurnTest, EndsOfUnknownRanksDoNotDelayOtherTenants) {
+  wire::CommDestroy unknown{};
+  unknown.comm_handle = 12345;
+  EXPECT_LE(TurnsOfBluesDestroy(unknown), kFewTurns);
+}
+
+TEST_F(RankEndTurnTest, ATenantsAbortsDoNotDelayTheEndOfAnothersRank) {
+  wire::CommAbort abort{};
+  abort.init_request = 1;  // that of Hello, which joined nothing
+  EXPECT_LE(TurnsOfBluesDestroy(abort), kFewTurns);
+}
+
 // ---- Acceptance ---------------------------------------------------------------------------------
 
 // Processes that connect as fast as they are accepted, until one is rejected.
