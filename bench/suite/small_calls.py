@@ -19,6 +19,10 @@ def measurements(lab):
         waited, _, _ = lab.latency(1, 1, SIZE, CALLS, "-g", 2, "--per-group", GROUP)
         return {"8 B/process/group": waited}
 
+    def group_between_hosts():
+        waited, _, _ = lab.latency(2, 2, SIZE, CALLS_BETWEEN_PROCESSES, "--per-group", GROUP)
+        return {"8 B/2 hosts x 1/group": waited}
+
     def processes(place, ranks, hosts):
         waited, p99, pipelined = lab.latency(ranks, hosts, SIZE, CALLS_BETWEEN_PROCESSES)
         return {f"8 B/{place}/waited": waited, f"8 B/{place}/p99": p99, f"8 B/{place}/pipelined": pipelined}
@@ -29,6 +33,7 @@ def measurements(lab):
 
     yield Measurement("8 B, one process", 1, one_process)
     yield Measurement(f"8 B, groups of {GROUP}", 1, group)
+    yield Measurement("hop of an all-gather", 1, lambda: {"8 B/hop": float(call(BIN / "gather_hop"))})
     yield Measurement("8 B, two processes", 2, lambda: processes("two processes", 2, 1))
     yield Measurement(f"{SIZE} B through a chain of four processes", 1,
                       lambda: {"8 B/chain": float(call(BIN / "bare_chain", CALLS))})
@@ -39,6 +44,7 @@ def measurements(lab):
         yield Measurement(f"8 B, {place}", 2, lambda place=place, n=per_host: processes(place, 2 * n, 2))
         yield Measurement(f"OpenMPI 8 B, TCP, {2 * per_host} ranks", 2,
                           lambda place=place, n=per_host: open_mpi(place, programs.TCP, 2 * n))
+    yield Measurement(f"8 B, 2 hosts x 1, groups of {GROUP}", 2, group_between_hosts)
 
 
 def rows():
@@ -61,3 +67,6 @@ def rows():
                   ratio(f"8 B/{place}/waited", f"8 B/{place}/OpenMPI"), at_most(1.5), **lower)
     yield Row("all_reduce 8 B, 2 hosts x 1: time over a bare chain of as many processes", "x",
               ratio("8 B/2 hosts x 1/waited", "8 B/chain"), at_most(2.5), **lower)
+    yield Row(f"{GROUP} all_reduces of 8 B in a group over one, 2 hosts x 1", "x",
+              ratio("8 B/2 hosts x 1/group", "8 B/2 hosts x 1/waited"), at_most(2), **lower)
+    yield Row("all_gather 8 B between two hosts: hop", "us", of("8 B/hop"), at_most(11), **lower)

@@ -20,6 +20,9 @@ SECONDS = 3
 START_S = 0.2  # time to pass the start to all processes
 TIMEOUT_S = 120
 NEIGHBOUR_GIB = 4
+IDLE_TENANTS = 8
+IDLE_S = 5  # time in which the wake-ups of an idle daemon are counted
+SETTLE_S = 2  # for reports and clocks after the communicators were formed
 AFTERMATH_S = 3  # time for the kernel and the daemon to release the neighbour's memory
 
 
@@ -62,6 +65,12 @@ class Lab:
     def engine_cpu_ns(self):
         """Processor time of the daemon's engine, its main thread."""
         return int(pathlib.Path(f"/proc/{self.engine}/task/{self.engine}/schedstat").read_text().split()[0])
+
+    def engine_use(self):
+        """(how often the engine began to wait, its processor time in ns)"""
+        status = pathlib.Path(f"/proc/{self.engine}/task/{self.engine}/status").read_text()
+        waits = next(line.split()[1] for line in status.splitlines() if line.startswith("voluntary_ctxt_switches"))
+        return int(waits), self.engine_cpu_ns()
 
 
 def expect(process, line):
@@ -109,6 +118,25 @@ def many_tenants():
     return {f"tenants/{TENANTS}/cpu": cost, f"tenants/{TENANTS}/unfairness": 100 * unfair}
 
 
+def idle_daemon():
+    """Of a daemon whose tenants have communicators and make no calls."""
+    with Lab(IDLE_TENANTS) as lab:
+        tenants = [lab.start(t, "tenant_calls", "--communicators", COMMUNICATORS, "--depth", DEPTH, "--seconds", SECONDS)
+                   for t in range(IDLE_TENANTS)]
+        try:
+            for tenant in tenants:
+                expect(tenant, "ready")
+            time.sleep(SETTLE_S)
+            waits, used = lab.engine_use()
+            time.sleep(IDLE_S)
+            waits_after, used_after = lab.engine_use()
+        finally:
+            for tenant in tenants:
+                tenant.kill()
+                tenant.wait()
+    return {"idle/waits": (waits_after - waits) / IDLE_S, "idle/cpu": (used_after - used) / IDLE_S / 1e7}
+
+
 def beside_many_communicators():
     (many, one), _ = calls_per_tenant([MANY, 1])
     return {"tenants/share": many / max(one, 1)}
@@ -150,6 +178,7 @@ def measurements(_):
     yield Measurement(f"8 B, {TENANTS} tenants x {COMMUNICATORS}", 20, many_tenants)
     yield Measurement(f"8 B, {MANY} communicators beside 1", 8, beside_many_communicators)
     yield Measurement("8 B beside a large tenant", 40, neighbour)
+    yield Measurement(f"idle daemon, {IDLE_TENANTS} tenants x {COMMUNICATORS}", 10, idle_daemon)
 
 
 def rows():
@@ -171,3 +200,6 @@ def rows():
               **lower)
     yield Row("8 B: longest beside less alone", "ms",
               lambda values: values["gap/beside/longest"] - values["gap/alone/longest"], at_most(5), **lower)
+    where = f"idle daemon, {IDLE_TENANTS} tenants x {COMMUNICATORS} communicators"
+    yield Row(f"{where}: wake-ups of the engine", "/s", of("idle/waits"), at_most(1), **lower)
+    yield Row(f"{where}: processor time of the engine", "%", of("idle/cpu"), **lower)
