@@ -57,9 +57,10 @@ class DevicePlan {
   // REQUIRES: quiescent().
   virtual ~DevicePlan() = default;
 
-  // Starts an operation.
-  // REQUIRES: done(), and so is every other plan over the same lanes. LIFETIME: `binding` outlives
-  // the run.
+  // Starts an operation. The counters are at the number of its first slice on each lane. Other
+  // plans may run on the same lanes: each has counters of its own, and the engine gives the lanes
+  // their slices one operation after the other.
+  // REQUIRES: done(). LIFETIME: `binding` outlives the run.
   virtual void Start(const OperationBinding& binding) = 0;
   // Advances the operation as far as the counters of its lanes allow. Returns true if anything
   // moved. An error, that of a failed operation of the device, is permanent.

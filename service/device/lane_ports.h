@@ -11,7 +11,7 @@
 //   frees slots ────── released ───────► returns credit to the sender
 //
 // A counter at n means: all slices with numbers below n have reached that point. Numbers count over
-// all runs of a lane. The program and the engine each compute a slice's step, round and memory from
+// all operations of a lane; each loaded plan has counters of its own. The program and the engine each compute a slice's step, round and memory from
 // its number (algorithms/program_lanes.h). So no address passes between them, and the program may
 // run on another processor.
 //

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -49,14 +50,26 @@ class DevicePlanContract : public DeviceContract {
             .after = std::move(after)};
   }
 
+  // The memory and values of one operation.
+  struct Call {
+    std::optional<Geometry> geometry;
+    std::unique_ptr<Region> inputs[2], outputs[2];
+    RankMemory ranks[2];
+    OperationBinding binding;
+  };
+
   std::unique_ptr<DevicePlan> Load(std::vector<Step> steps) {
+    return Load(std::move(steps), send_);
+  }
+  // With counters of its own for the lane out of this host.
+  std::unique_ptr<DevicePlan> Load(std::vector<Step> steps, SendCounters& send) {
     auto plan = std::make_shared<Plan>();
     plan->key.kind = OpKind::kAllReduce;
     plan->crosses_hosts = true;
     ProgramPorts ports;
     for (const Step& step : steps) {
       if (step.kind == StepKind::kSend && ports.sends.empty()) {
-        ports.sends.push_back({.counters = &send_, .staging = WholeOf(*staging_)});
+        ports.sends.push_back({.counters = &send, .staging = WholeOf(*staging_)});
       }
       if (step.kind == StepKind::kReceive && ports.receives.empty()) {
         ports.receives.push_back({.counters = &receive_, .slots = WholeOf(*slots_)});
@@ -70,20 +83,21 @@ class DevicePlanContract : public DeviceContract {
     return *std::move(loaded);
   }
 
-  // Starts an operation over that many slices.
+  // Starts an operation over that many slices, on new memory.
   void Start(DevicePlan& loaded, uint64_t slices) {
     const uint64_t count = slices * kPerSlice;
-    geometry_.emplace(*plan_, DataType::kFloat32, count, kShape.slot_bytes);
+    Call& call = calls_.emplace_back();
+    call.geometry.emplace(*plan_, DataType::kFloat32, count, kShape.slot_bytes);
     for (size_t r : {0, 1}) {
-      inputs_[r] = Numbers(count, r == 0 ? 1 : 100);
-      outputs_[r] = Allocate(count * sizeof(float));
-      ranks_[r] = {.input = WholeOf(*inputs_[r]), .output = WholeOf(*outputs_[r])};
+      call.inputs[r] = Numbers(count, r == 0 ? 1 : 100);
+      call.outputs[r] = Allocate(count * sizeof(float));
+      call.ranks[r] = {.input = WholeOf(*call.inputs[r]), .output = WholeOf(*call.outputs[r])};
     }
-    binding_ = {.geometry = &*geometry_,
-                .ranks = ranks_,
-                .bytes = count * sizeof(float),
-                .type = DataType::kFloat32};
-    loaded.Start(binding_);
+    call.binding = {.geometry = &*call.geometry,
+                    .ranks = call.ranks,
+                    .bytes = count * sizeof(float),
+                    .type = DataType::kFloat32};
+    loaded.Start(call.binding);
   }
 
   // Polls plan and device until neither moves and nothing is in the device.
@@ -114,7 +128,10 @@ class DevicePlanContract : public DeviceContract {
     return ReadSlice(staging_->address() + number % kShape.slots * kShape.slot_bytes);
   }
   std::vector<float> Output(uint64_t slice) {
-    return ReadSlice(outputs_[0]->address() + slice * kShape.slot_bytes);
+    return ReadSlice(calls_.back().outputs[0]->address() + slice * kShape.slot_bytes);
+  }
+  std::vector<float> Input(uint64_t slice) {
+    return ReadSlice(calls_.back().inputs[0]->address() + slice * kShape.slot_bytes);
   }
   // The slice has arrived, in its slot.
   void Land(uint64_t number, const std::vector<float>& values) {
@@ -133,10 +150,7 @@ class DevicePlanContract : public DeviceContract {
   std::unique_ptr<Region> staging_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
   std::unique_ptr<Region> slots_ = Allocate(size_t{kShape.slots} * kShape.slot_bytes);
   std::shared_ptr<const Plan> plan_;
-  std::optional<Geometry> geometry_;
-  std::unique_ptr<Region> inputs_[2], outputs_[2];
-  RankMemory ranks_[2];
-  OperationBinding binding_;
+  std::deque<Call> calls_;  // addresses are stable
 };
 
 TEST_P(DevicePlanContract, LocalPlanNeedsNoLanes) {
@@ -187,7 +201,7 @@ TEST_P(DevicePlanContract, ReleasesSlotsThatItHasRead) {
   EXPECT_EQ(receive_.released.Load(), 5u);
   EXPECT_TRUE(loaded->done());
   for (uint64_t slice = 0; slice < 5; ++slice) {
-    EXPECT_EQ(Output(slice), ReadSlice(inputs_[0]->address() + slice * kShape.slot_bytes));
+    EXPECT_EQ(Output(slice), Input(slice));
   }
 }
 
@@ -244,6 +258,27 @@ TEST_P(DevicePlanContract, PlansTakeTurnsOnTheSameLanes) {
     Settle(loaded);
     EXPECT_TRUE(loaded.done());
   }
+}
+
+// The second operation starts at the number after the first one's slices, before those are sent.
+TEST_P(DevicePlanContract, PlansOfTheSameLanesOverlap) {
+  const std::vector<Step> composes = {Sums({kFirstInput, kSecondInput}, {Space::kStaged, 1, 0, 0}),
+                                      Sends({Space::kStaged, 1}, {0})};
+  const auto older = Load(composes);
+  Start(*older, 1);
+  SendCounters own;
+  own.posted.Store(1);
+  const auto younger = Load(composes, own);
+  Start(*younger, 1);
+  Settle(*younger);
+  EXPECT_EQ(own.posted.Load(), 2u);
+  EXPECT_EQ(Staged(1), SumOf(0));
+  EXPECT_TRUE(younger->done());
+  EXPECT_EQ(send_.posted.Load(), 0u);
+  Settle(*older);
+  EXPECT_EQ(send_.posted.Load(), 1u);
+  EXPECT_EQ(Staged(0), SumOf(0));
+  EXPECT_TRUE(older->done());
 }
 
 }  // namespace mccs

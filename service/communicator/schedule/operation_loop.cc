@@ -178,7 +178,8 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 
 // Collectives that were captured never overlap others: replays and posted calls alternate.
 absl::StatusOr<bool> OperationLoop::TryOverlap() {
-  if (running_.front()->key != kPosted) return false;
+  if (running_.front()->key != kPosted || running_.size() == kMaxRunningOperations) return false;
+  if (BytesInUse() >= kMaxOverlappingBytes) return false;  // cheaper than to look at the next call
   if (account_ != nullptr && account_->HasOperationQuota()) return false;
   for (const LocalRank& local : ranks_) {
     if (local.port != nullptr && local.port->HasCaptured()) return false;
@@ -195,12 +196,16 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
   return Start(kPosted);
 }
 
-bool OperationLoop::MayOverlap() const {
-  uint64_t bytes = BufferBytes(calls_);
+uint64_t OperationLoop::BytesInUse() const {
+  uint64_t bytes = 0;
   for (const auto& running : running_) bytes += running->bytes;
-  return bytes <= kMaxOverlappingBytes && std::ranges::none_of(running_, [&](const auto& running) {
-           return ConflictsWith(*running);
-         });
+  return bytes;
+}
+
+bool OperationLoop::MayOverlap() const {
+  return BufferBytes(calls_) + BytesInUse() <= kMaxOverlappingBytes &&
+         std::ranges::none_of(running_,
+                              [&](const auto& running) { return ConflictsWith(*running); });
 }
 
 // Of each rank's buffers: NCCL orders no accesses of different ranks.

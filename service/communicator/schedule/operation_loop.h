@@ -141,6 +141,8 @@ class OperationLoop {
   absl::StatusOr<bool> TryStart(uint64_t key);
   // Starts the next posted collective beside those that run, if it may overlap them.
   absl::StatusOr<bool> TryOverlap();
+  uint64_t BytesInUse() const;  // of the buffers of the operations that run
+  // REQUIRES: CheckReached has found the calls.
   bool MayOverlap() const;
   bool ConflictsWith(const Running& running) const;
   absl::StatusOr<Reached> CheckReached(uint64_t key);
