@@ -1,9 +1,10 @@
-// Runs small all-reduces on every communicator, each completed before the next one of its
-// communicator, in the deterministic simulator
-// (tests/sim/sim_world.h). tests/instructions counts the instructions of the daemons' turns with
-// valgrind's callgrind: unlike times, they are the same on a busy machine.
+// Runs small all-reduces, or exchanges of small messages with a rank of the next host, on every
+// communicator, each completed before the next one of its communicator, in the deterministic
+// simulator (tests/sim/sim_world.h). tests/instructions counts the instructions of the daemons'
+// turns with valgrind's callgrind: unlike times, they are the same on a busy machine.
 //
 //   call_instructions CALLS [--hosts 1] [--ranks-per-host 2] [--tenants 1] [--communicators 1]
+//   [--messages]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +30,20 @@ struct Options {
   int ranks_per_host = 2;
   int tenants = 1;
   int communicators = 1;  // of each tenant
+  bool messages = false;
 };
+
+// Every rank sends to and receives from the rank of the next and of the previous host, in one
+// group.
+void PostMessages(SimJob& job, const Options& options) {
+  const int ranks = job.ranks();
+  for (int r = 0; r < ranks; ++r) {
+    const int to = (r + options.ranks_per_host) % ranks;
+    const int from = (r + ranks - options.ranks_per_host) % ranks;
+    job.Post(r, {.sends = true, .peer = to, .at = 0, .count = kCount, .more = true});
+    job.Post(r, {.sends = false, .peer = from, .at = 0, .count = kCount});
+  }
+}
 
 // Returns whether all calls completed.
 bool Run(const Options& options) {
@@ -48,7 +62,13 @@ bool Run(const Options& options) {
     }
   }
   for (int i = 0; i < options.calls; ++i) {
-    for (SimJob& job : jobs) job.PostAll(OpKind::kAllReduce, kCount);
+    for (SimJob& job : jobs) {
+      if (options.messages) {
+        PostMessages(job, options);
+      } else {
+        job.PostAll(OpKind::kAllReduce, kCount);
+      }
+    }
     const bool complete = world.RunUntil(
         [&] { return std::ranges::all_of(jobs, [](const SimJob& job) { return job.Done(); }); },
         kLimitNs);
@@ -73,6 +93,7 @@ int main(int argc, char** argv) {
   add("--ranks-per-host", options.ranks_per_host);
   add("--tenants", options.tenants);
   add("--communicators", options.communicators);
+  app.add_flag("--messages", options.messages, "exchange messages between hosts instead");
   CLI11_PARSE(app, argc, argv);
   if (mccs::Run(options)) return 0;
   std::cerr << "call_instructions: a call did not complete\n";

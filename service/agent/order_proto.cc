@@ -34,7 +34,8 @@ namespace {
 absl::Status CheckLanes(const std::vector<LaneRateLimit>& lanes) {
   std::vector<std::tuple<ChannelId, HostIndex, HostIndex>> seen;
   for (const LaneRateLimit& lane : lanes) {
-    const bool channel = lane.channel.value() >= 0 && lane.channel <= kMessageChannel;
+    const bool channel = lane.channel >= ChannelId(0) &&
+                         (lane.channel < ChannelId(kMaxChannels) || IsMessageChannel(lane.channel));
     if (!channel || lane.from.value() < 0 || lane.to.value() < 0 || lane.from == lane.to) {
       return absl::InvalidArgumentError(absl::StrCat("limits: invalid lane: channel ",
                                                      lane.channel.value(), " from host ",

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/messages/striping.h"
 
 namespace mccs {
 namespace {
@@ -23,6 +24,8 @@ LeftAfter LeftAfterOf(const ActiveWork::Options& options) {
   return [&departures = *options.departures, &members = *options.formation->members](
              HostIndex host) { return departures.LastOf(members.layout.hosts[host.value()]); };
 }
+
+int ChannelsOf(const Strategy& strategy) { return static_cast<int>(strategy.channels.size()); }
 
 std::function<std::string(HostIndex)> HostNames(const Formation& formation) {
   return [&members = *formation.members](HostIndex host) { return members.HostName(host); };
@@ -54,7 +57,15 @@ ActiveWork::ActiveWork(const Options& options)
                  .self = formation_.members->self,
                  .slice_bytes = formation_.strategy->lanes.slot_bytes,
                  .open_lane = [lanes = &formation_.lanes->messages()](
-                                  HostIndex host) { return lanes->SendTo(kMessageChannel, host); },
+                                  HostIndex host,
+                                  int lane) { return lanes->SendTo(MessageChannel(lane), host); },
+                 .home_lanes = ChannelsOf(*formation_.strategy),
+                 .home_of =
+                     [&members = *formation_.members,
+                      lanes = ChannelsOf(*formation_.strategy)](const RankPair& pair) {
+                       return HomeLane(members.layout, members.host_of, pair, lanes);
+                     },
+                 .channels = ChannelsOf(*formation_.strategy),
                  .tally = options.tally},
                 ranks_),
       watcher_({.members = &*formation_.members,
@@ -70,7 +81,9 @@ ActiveWork::ActiveWork(const Options& options)
                           return members.HostName(members.HostOf(rank));
                         }}) {
   formation_.lanes->messages().SetMessageListener(
-      [this](HostIndex from, RecvLane& lane) { messages_.AddLane(from, lane); });
+      [this](HostIndex from, int lane, RecvLane& receive) {
+        messages_.AddLane(from, lane, receive);
+      });
   if (formation_.proposal.has_value()) {  // It arrived too late for the first strategy.
     change_.Propose(*std::exchange(formation_.proposal, std::nullopt));
   }
@@ -96,6 +109,7 @@ absl::StatusOr<bool> ActiveWork::PollLanes() {
   if (change_.ReadyToSwitch(loop_.completed()) && !loop_.running() && loop_.quiescent()) {
     MCCS_RETURN_IF_ERROR(change_.SwitchTo());
     loop_.SwitchTo(change_.strategy(), formation_.lanes->current());
+    messages_.SetChannels(ChannelsOf(change_.strategy()));
   }
   return changed || (lanes_moved.ok() && *lanes_moved);
 }

@@ -14,6 +14,9 @@ namespace {
 // Calls taken from one rank, and from all of them, in one turn, for fairness.
 constexpr int kCallsPerTurn = 64;
 constexpr int kCallsOfAllPerTurn = 256;
+// Limit of lanes that long messages may open to one host of a communicator, so that its connections
+// stay in proportion to its peers. Messages of further peers use one lane.
+constexpr int kMaxExtraLanes = 1024;
 // A departed rank opens and closes no windows.
 constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
@@ -23,9 +26,10 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
     : options_(std::move(options)),
       ranks_(ranks),
       local_(device),
-      local_puts_({.device = &device, .signals = &signals_, .port_of = [this](Rank rank) {
-                     return PortOf(rank);
-                   }}) {
+      local_puts_({.device = &device,
+                   .signals = &signals_,
+                   .port_of = [this](Rank rank) { return PortOf(rank); }}),
+      channels_(options_.channels) {
   local_of_.resize(options_.host_of.size());
   for (const LocalRank& local : ranks_) {
     local_of_[static_cast<size_t>(local.rank.value())] = &local;
@@ -138,8 +142,11 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
   std::unique_ptr<PeerMessages>& peer = peers_[static_cast<size_t>(host.value())];
   if (peer == nullptr) {
     peer = std::make_unique<PeerMessages>(PeerMessages::Options{
-        .open = [this, host] { return options_.open_lane(host); },
+        .open = [this, host](int lane) { return options_.open_lane(host, lane); },
         .slice_bytes = options_.slice_bytes,
+        .home_lanes = options_.home_lanes,
+        .home_of = options_.home_of,
+        .channels = [this, host] { return ChannelsFrom(host); },
         .may_send =
             [this, host](const RankPair& pair) {
               return HostOf(pair.source) == options_.self && HostOf(pair.destination) == host;
@@ -152,6 +159,15 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
         .port_of = [this](Rank rank) { return PortOf(rank); }});
   }
   return *peer;
+}
+
+int MessageLoop::ChannelsFrom(HostIndex host) {
+  int& extra = extra_lanes_[host];
+  const int more = std::max(channels_ - 1 - extra, 0);
+  const int granted = std::min(more, kMaxExtraLanes - all_extra_lanes_);
+  extra += granted;
+  all_extra_lanes_ += granted;
+  return std::min(channels_, 1 + extra);
 }
 
 std::optional<HostIndex> MessageLoop::HostOf(Rank rank) const {

@@ -38,16 +38,22 @@ class MessageLoop {
     int hosts = 0;
     HostIndex self;
     uint32_t slice_bytes = 0;  // of the lanes
-    // The message lane to a host; opens it on first use.
-    std::function<SendLane*(HostIndex)> open_lane;
+    // A message lane to a host; opens it on first use.
+    std::function<SendLane*(HostIndex, int lane)> open_lane;
+    // As PeerMessages'. `channels`: of the strategy at first.
+    int home_lanes = 1;
+    std::function<int(const RankPair&)> home_of = {};
+    int channels = 1;
     WorkTally* tally = nullptr;  // outlives the loop
   };
 
   // `ranks`: by LocalIndex. LIFETIME: ranks, device and lanes outlive the loop.
   MessageLoop(Device& device, Options options, std::span<const LocalRank> ranks);
 
-  // A host has opened its message lane to this host.
-  void AddLane(HostIndex from, RecvLane& lane) { PeerAt(from).Attach(lane); }
+  // A host has opened a message lane to this host.
+  void AddLane(HostIndex from, int lane, RecvLane& receive) { PeerAt(from).Attach(lane, receive); }
+  // The strategy has another number of channels: later receives are announced over all of them.
+  void SetChannels(int channels) { channels_ = channels; }
 
   // Advances messages. Returns true if anything moved. An error ends the communicator: mismatched
   // calls (kFailedPrecondition), an invalid record (kInvalidArgument), or a peer that breaks the
@@ -87,6 +93,8 @@ class MessageLoop {
   absl::Status Add(const LocalRank& local, const PostedMessage& call);
   absl::flat_hash_map<RankPair, uint64_t>& CounterOf(OpKind kind);
   PeerMessages& PeerAt(HostIndex host);
+  // The number of channels over which a receive from `host` may be announced.
+  int ChannelsFrom(HostIndex host);
   // If any window was opened or closed, makes waiting calls check again. Returns true if anything
   // moved.
   bool CheckWindows();
@@ -104,6 +112,10 @@ class MessageLoop {
   SignalCounts signals_;
   LocalPuts local_puts_;
   std::vector<std::unique_ptr<PeerMessages>> peers_;  // by HostIndex; null until needed
+  int channels_;                                      // of the strategy
+  // Lanes that peers may open for long messages, beyond one for each peer.
+  absl::flat_hash_map<HostIndex, int> extra_lanes_;
+  int all_extra_lanes_ = 0;
   // Total calls taken from local ranks, by pair.
   absl::flat_hash_map<RankPair, uint64_t> sends_, receives_, puts_, waits_;
   std::vector<OpenMessage> done_;  // scratch memory

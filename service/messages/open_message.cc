@@ -12,7 +12,7 @@ namespace {
 struct Layout32 {
   uint8_t kind;
   uint8_t type;
-  uint16_t reserved0;
+  uint16_t stripes;
   int32_t source;
   int32_t destination;
   uint32_t signal;
@@ -27,7 +27,7 @@ static_assert(std::is_trivially_copyable_v<Layout32>);
 SliceTag ToTag(const MessageTag& message) {
   return std::bit_cast<SliceTag>(Layout32{.kind = static_cast<uint8_t>(message.kind),
                                           .type = static_cast<uint8_t>(message.type),
-                                          .reserved0 = 0,
+                                          .stripes = message.stripes,
                                           .source = message.pair.source.value(),
                                           .destination = message.pair.destination.value(),
                                           .signal = message.signal,
@@ -39,6 +39,7 @@ MessageTag MessageFromTag(const SliceTag& tag) {
   const auto plain = std::bit_cast<Layout32>(tag);
   return {.kind = static_cast<MessageTag::Kind>(plain.kind),
           .type = static_cast<DataType>(plain.type),
+          .stripes = plain.stripes,
           .pair = {.source = Rank(plain.source), .destination = Rank(plain.destination)},
           .signal = plain.signal,
           .number = plain.number,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,16 +35,17 @@ struct RankPair {
 //
 // Slices of one lane belong to many pairs of ranks, in the order in which the sender has work. A
 // payload is sent only after its receive was announced. So every slice has a destination, and a
-// late receive does not block other pairs.
+// late receive does not block other pairs. The payload of a long message uses several lanes
+// (striping.h).
 //
 //   host of the receiver                         host of the sender
-//   ncclRecv ── kAnnouncement{call} ───────────►
+//   ncclRecv ── kAnnouncement{call, stripes} ──►
 //                                   ◄─────────── kPayload{offset}, bytes … ── ncclSend
 //
 // One-sided calls have no receive: their payload goes into an RMA window (peer_puts.h).
 //
-//   0      1      2  4        8             12       16       24       32
-//   | kind | type | 0 | source | destination | signal | number | amount |
+//   0      1      2         4        8             12       16       24       32
+//   | kind | type | stripes | source | destination | signal | number | amount |
 struct MessageTag {
   enum class Kind : uint8_t {
     kAnnouncement = 1,
@@ -56,6 +58,7 @@ struct MessageTag {
 
   Kind kind = Kind::kAnnouncement;
   DataType type = DataType::kInt8;  // of the announced call
+  uint16_t stripes = 1;             // kAnnouncement: number of lanes that the payload uses
   RankPair pair;
   uint32_t signal = 0;  // kSignal: SignalNumber
   uint64_t number = 0;  // of the message; from kPut on: of the window
@@ -91,6 +94,7 @@ struct OpenMessage {
 struct PeerCall {
   DataType type = DataType::kInt8;
   uint64_t count = 0;
+  int stripes = 1;
 };
 
 // "send #3 of rank 0 to rank 2 count 1024 type float32", "signal #1 of rank 0 to rank 2".
@@ -111,17 +115,30 @@ struct MessageCount {
 // The entry of `peer`; null if there is none.
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
 
-// A call whose payload may be sent.
-struct Transfer {
-  OpenMessage message;
-  uint64_t offset = 0;  // bytes posted to the lane
+// A slice that has arrived, or whose payload is about to.
+struct ArrivingSlice {
+  int lane = 0;            // message lane
+  SliceNumber number = 0;  // on that lane
+  MessageTag tag = {};
+  uint32_t bytes = 0;
+  Landing landing = Landing::kInSlot;  // if it has arrived
 };
 
-// Queued slices from one host to another: for the messages between them, and for puts.
+// Number of stripes of one message that the peer has not acknowledged; null: it has one stripe.
+using StripeCount = std::shared_ptr<int>;
+
+// The part of a call's payload that uses one lane, and may be sent: slices at equal distances.
+struct Transfer {
+  OpenMessage message;
+  uint64_t offset = 0;  // of the next slice
+  uint64_t stride = 0;  // bytes to the slice after it; at least the maximum of a slice
+  StripeCount unfinished = nullptr;
+};
+
+// Queued slices of one message lane: for messages, and for puts.
 struct Outbox {
   std::deque<MessageTag> announcements;  // empty slices, which the other host waits for
-  size_t window_replies = 0;  // number of announcements that answer a request of the other host
-  std::deque<Transfer> transfers;  // the next one in front
+  std::deque<Transfer> transfers;        // the next one in front
 };
 
 }  // namespace mccs

@@ -12,22 +12,6 @@ namespace {
 // Limit of elements of an announced call: beyond it the number of bytes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
-// The tag of the next slice of a transfer; `last`: it is the last slice.
-MessageTag TagOf(const Transfer& transfer, bool last) {
-  const PostedMessage& call = *transfer.message.call;
-  MessageTag tag{.kind = MessageTag::Kind::kPayload,
-                 .type = call.type,
-                 .pair = transfer.message.pair,
-                 .number = transfer.message.number,
-                 .amount = transfer.offset};
-  if (call.kind == OpKind::kSend) return tag;
-  tag.kind = last ? MessageTag::Kind::kSignal : MessageTag::Kind::kPut;
-  tag.signal = call.signal;
-  tag.number = call.window;
-  tag.amount = call.window_offset + transfer.offset;
-  return tag;
-}
-
 }  // namespace
 
 PeerMessages::PeerMessages(Options options)
@@ -35,187 +19,210 @@ PeerMessages::PeerMessages(Options options)
       puts_({.signals = options_.signals,
              .port_of = options_.port_of,
              .may_receive = options_.may_receive,
-             .may_send = options_.may_send},
-            outbox_) {}
+             .may_send = options_.may_send,
+             .outbox_of = [this](const RankPair& pair) -> Outbox& { return HomeOutbox(pair); },
+             .slice_bytes = options_.slice_bytes}) {}
 
-PeerMessages::~PeerMessages() {
-  if (receive_ != nullptr) receive_->SetSink(nullptr);
+MessageLane& PeerMessages::LaneAt(int lane) {
+  const auto index = static_cast<size_t>(lane);
+  if (index >= lanes_.size()) lanes_.resize(index + 1);
+  std::unique_ptr<MessageLane>& entry = lanes_[index];
+  if (entry == nullptr) {
+    MessageLane::Owner& owner = *this;
+    entry = std::make_unique<MessageLane>(owner, lane, options_.slice_bytes);
+  }
+  return *entry;
 }
 
-void PeerMessages::Attach(RecvLane& lane) {
-  receive_ = &lane;
-  lane.SetSink(this);
+template <typename Pair>
+Pair& PeerMessages::FindOrAdd(absl::flat_hash_map<RankPair, Pair>& pairs, const RankPair& key) {
+  const auto [entry, is_new] = pairs.try_emplace(key);
+  if (is_new) entry->second.home = options_.home_of(key);
+  return entry->second;
+}
+
+int PeerMessages::ChooseStripes(uint64_t bytes) const {
+  const bool is_short = bytes < 2 * uint64_t{options_.slice_bytes};
+  return is_short ? 1 : StripesOf(bytes, options_.slice_bytes, options_.channels());
 }
 
 absl::Status PeerMessages::Add(const OpenMessage& message) {
   if (IsOneSided(message.call->kind)) return puts_.Add(message);
   if (message.call->kind == OpKind::kSend) {
-    OutgoingPair& pair = outgoing_[message.pair];
+    OutgoingPair& pair = FindOrAdd(outgoing_, message.pair);
     pair.sends.push_back(message);
     return Match(pair);
   }
-  incoming_[message.pair].push_back({.message = message});
-  outbox_.announcements.push_back({.kind = MessageTag::Kind::kAnnouncement,
-                                   .type = message.call->type,
-                                   .pair = message.pair,
-                                   .number = message.number,
-                                   .amount = message.call->count});
+  IncomingPair& pair = FindOrAdd(incoming_, message.pair);
+  const int stripes = ChooseStripes(message.bytes());
+  Receive& receive = pair.receives.emplace_back();
+  receive.message = message;
+  receive.striping = StripingOf(pair.home, stripes);
+  if (stripes > 1) receive.others = std::make_unique<Stripe[]>(static_cast<size_t>(stripes) - 1);
+  for (int s = 1; s < stripes; ++s) {
+    receive.At(s).landed = receive.At(s).placed = receive.striping.FirstOffset(s);
+  }
+  LaneAt(pair.home).outbox().announcements.push_back({.kind = MessageTag::Kind::kAnnouncement,
+                                                      .type = message.call->type,
+                                                      .stripes = static_cast<uint16_t>(stripes),
+                                                      .pair = message.pair,
+                                                      .number = message.number,
+                                                      .amount = message.call->count});
   return absl::OkStatus();
 }
 
 absl::Status PeerMessages::Match(OutgoingPair& pair) {
   while (!pair.sends.empty() && !pair.receives.empty()) {
-    MCCS_RETURN_IF_ERROR(CheckMatch(pair.sends.front(), pair.receives.front()));
-    outbox_.transfers.push_back({.message = pair.sends.front()});
-    --announced_[pair.sends.front().pair.destination];
+    const OpenMessage& send = pair.sends.front();
+    MCCS_RETURN_IF_ERROR(CheckMatch(send, pair.receives.front()));
+    StartTransfers(send, StripingOf(pair.home, pair.receives.front().stripes));
+    --announced_[send.pair.destination];
     pair.sends.pop_front();
     pair.receives.pop_front();
   }
   return absl::OkStatus();
 }
 
+void PeerMessages::StartTransfers(const OpenMessage& send, const Striping& striping) {
+  const StripeCount unfinished =
+      striping.stripes > 1 ? std::make_shared<int>(striping.stripes) : nullptr;
+  for (int s = 0; s < striping.stripes; ++s) {
+    LaneAt(striping.LaneOf(s))
+        .outbox()
+        .transfers.push_back({.message = send,
+                              .offset = striping.FirstOffset(s),
+                              .stride = striping.Stride(),
+                              .unfinished = unfinished});
+  }
+}
+
 absl::Status PeerMessages::Poll(std::vector<OpenMessage>& done, bool* moved) {
-  MCCS_RETURN_IF_ERROR(PollIncoming(done, moved));
-  return PollOutgoing(done, moved);
+  // Slices may add lanes, and transfers to lanes before theirs, which the next turn sends.
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    MessageLane* const lane = lanes_[i].get();
+    if (lane == nullptr) continue;
+    if (lane->has_arrived()) MCCS_RETURN_IF_ERROR(lane->PollIncoming(done, moved));
+    if (lane->busy()) MCCS_RETURN_IF_ERROR(lane->PollOutgoing(done, moved));
+  }
+  return absl::OkStatus();
+}
+
+bool PeerMessages::busy() const {
+  return std::ranges::any_of(lanes_,
+                             [](const auto& lane) { return lane != nullptr && lane->busy(); });
 }
 
 // ---- Incoming -----------------------------------------------------------------------------------
 
-absl::Status PeerMessages::PollIncoming(std::vector<OpenMessage>& done, bool* moved) {
-  if (receive_ == nullptr) return absl::OkStatus();
-  for (;; ++next_slice_) {
-    const Landing landing = receive_->Landed(next_slice_);
-    if (landing == Landing::kNotYet) return absl::OkStatus();
-    *moved = true;
-    const MessageTag tag = MessageFromTag(receive_->Tag(next_slice_));
-    MCCS_RETURN_IF_ERROR(OnSlice(tag, landing, receive_->Bytes(next_slice_), done));
-    receive_->Release(next_slice_);
-  }
-}
-
-absl::Status PeerMessages::OnSlice(const MessageTag& tag, Landing landing, uint32_t bytes,
-                                   std::vector<OpenMessage>& done) {
-  switch (tag.kind) {
-    case MessageTag::Kind::kAnnouncement: {
-      if (bytes > 0) return ProtocolError(tag, "its announcement has a payload");
-      if (!options_.may_send(tag.pair))
-        return ProtocolError(tag, "its sender is not a rank of this host");
-      OutgoingPair& pair = outgoing_[tag.pair];
-      if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
-          tag.amount > kMaxCount) {
-        return ProtocolError(tag, "its receive was announced out of order or with invalid values");
-      }
-      if (++announced_[tag.pair.destination] > kMaxAnnounced) {
-        return ProtocolError(tag, "its rank has announced more receives than it can have posted");
-      }
-      pair.receives.push_back({.type = tag.type, .count = tag.amount});
-      return Match(pair);
-    }
+absl::Status PeerMessages::OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) {
+  switch (slice.tag.kind) {
+    case MessageTag::Kind::kAnnouncement:
+      return OnAnnouncement(slice);
     case MessageTag::Kind::kPayload:
-      return OnPayload(tag, landing, bytes, done);
+      return OnPayload(slice, done);
     default:
-      return puts_.OnSlice({.number = next_slice_, .tag = tag, .bytes = bytes, .landing = landing});
+      break;
   }
+  if (!options_.may_send(slice.tag.pair) && !options_.may_receive(slice.tag.pair)) {
+    return ProtocolError(slice.tag, "its ranks are not those of the two hosts");
+  }
+  MCCS_RETURN_IF_ERROR(CheckHomeLane(slice, options_.home_of(slice.tag.pair)));
+  return puts_.OnSlice(slice);
 }
 
-absl::Status PeerMessages::OnPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
-                                     std::vector<OpenMessage>& done) {
-  Receive* const receive = Find(tag, bytes);
-  if (receive == nullptr || landing != Landing::kDirect) {
-    return ProtocolError(tag, "its payload matches no announced receive");
+absl::Status PeerMessages::CheckHomeLane(const ArrivingSlice& slice, int home) {
+  if (slice.lane == home) return absl::OkStatus();
+  return ProtocolError(slice.tag, absl::StrCat("a slice arrived on message lane ", slice.lane,
+                                               "; expected lane ", home, ", the pair's home"));
+}
+
+absl::Status PeerMessages::OnAnnouncement(const ArrivingSlice& slice) {
+  const MessageTag& tag = slice.tag;
+  if (slice.bytes > 0) return ProtocolError(tag, "its announcement has a payload");
+  if (!options_.may_send(tag.pair))
+    return ProtocolError(tag, "its sender is not a rank of this host");
+  OutgoingPair& pair = FindOrAdd(outgoing_, tag.pair);
+  MCCS_RETURN_IF_ERROR(CheckHomeLane(slice, pair.home));
+  if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
+      tag.amount > kMaxCount) {
+    return ProtocolError(tag, "its receive was announced out of order or with invalid values");
   }
-  // A lane keeps the order of a message's slices; a duplicate would hide a missing slice.
-  if (tag.amount != receive->landed) return ProtocolError(tag, "its payload arrived out of order");
-  receive->landed += bytes;
+  const int most = StripesOf(tag.amount * SizeOf(tag.type), options_.slice_bytes, kMaxChannels);
+  if (tag.stripes < 1 || tag.stripes > most) {
+    return ProtocolError(tag, absl::StrCat("its receive was announced with ", tag.stripes,
+                                           " stripes; expected 1 to ", most));
+  }
+  if (++announced_[tag.pair.destination] > kMaxAnnounced) {
+    return ProtocolError(tag, "its rank has announced more receives than it can have posted");
+  }
+  pair.receives.push_back({.type = tag.type, .count = tag.amount, .stripes = tag.stripes});
+  return Match(pair);
+}
+
+absl::Status PeerMessages::OnPayload(const ArrivingSlice& slice, std::vector<OpenMessage>& done) {
+  const MessageTag& tag = slice.tag;
+  std::deque<Receive>* receives = nullptr;
+  Receive* const receive = Find(tag, &receives);
+  if (receive == nullptr) return ProtocolError(tag, "its payload matches no announced receive");
+  MCCS_RETURN_IF_ERROR(CheckStriping(*receive, slice));
+  // A lane keeps the order of a stripe's slices; a duplicate would hide a missing slice.
+  Stripe& stripe = receive->At(receive->striping.StripeAt(tag.amount));
+  if (tag.amount != stripe.landed || slice.landing != Landing::kDirect) {
+    return ProtocolError(tag, "its payload arrived out of order");
+  }
+  stripe.landed += receive->striping.Stride();
+  receive->landed += slice.bytes;
   if (receive->landed < receive->message.bytes()) return absl::OkStatus();
   receive->done = true;
   done.push_back(receive->message);
-  IncomingPair& pair = incoming_[tag.pair];
-  while (!pair.empty() && pair.front().done) pair.pop_front();
+  while (!receives->empty() && receives->front().done) receives->pop_front();
   return absl::OkStatus();
 }
 
-bool PeerMessages::FindDestination(const SliceTag& slice, uint32_t bytes,
-                                   std::vector<RegionSpan>& pieces) {
-  const MessageTag tag = MessageFromTag(slice);
-  // Slices arrive in order, so this is the first one that has not arrived.
-  SliceNumber number = next_slice_;
-  while (receive_->Landed(number) != Landing::kNotYet) ++number;
-  if (tag.kind != MessageTag::Kind::kPayload) {
-    return puts_.FindDestination({.number = number, .tag = tag, .bytes = bytes}, pieces);
-  }
-  Receive* const receive = Find(tag, bytes);
-  if (receive == nullptr) return false;
+bool PeerMessages::FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) {
+  const MessageTag& tag = slice.tag;
+  if (tag.kind != MessageTag::Kind::kPayload) return puts_.FindDestination(slice, pieces);
+  std::deque<Receive>* receives = nullptr;
+  Receive* const receive = Find(tag, &receives);
+  if (receive == nullptr || !CheckStriping(*receive, slice).ok()) return false;
+  Stripe& stripe = receive->At(receive->striping.StripeAt(tag.amount));
   // A slice repeated after a reconnect gets its previous place.
-  const bool again = receive->placed_slice == number;
-  if (tag.amount != (again ? receive->placed_from : receive->placed)) return false;
-  receive->placed_slice = number;
-  receive->placed_from = tag.amount;
-  receive->placed = tag.amount + bytes;
-  pieces.push_back(receive->message.memory().Part(tag.amount, bytes));
+  const bool again = stripe.placed_slice == slice.number;
+  if (tag.amount != (again ? stripe.placed_from : stripe.placed)) return false;
+  stripe.placed_slice = slice.number;
+  stripe.placed_from = tag.amount;
+  stripe.placed = tag.amount + receive->striping.Stride();
+  pieces.push_back(receive->message.memory().Part(tag.amount, slice.bytes));
   return true;
 }
 
-PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, uint32_t bytes) {
+PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, std::deque<Receive>** receives) {
   const auto pair = incoming_.find(tag.pair);
-  if (pair == incoming_.end() || pair->second.empty()) return nullptr;
-  const uint64_t index = tag.number - pair->second.front().message.number;
-  if (index >= pair->second.size()) return nullptr;
-  Receive& receive = pair->second[index];
+  if (pair == incoming_.end() || pair->second.receives.empty()) return nullptr;
+  *receives = &pair->second.receives;
+  const uint64_t index = tag.number - (*receives)->front().message.number;
+  if (index >= (*receives)->size()) return nullptr;
+  Receive& receive = (**receives)[index];
+  return receive.done ? nullptr : &receive;
+}
+
+absl::Status PeerMessages::CheckStriping(const Receive& receive, const ArrivingSlice& slice) {
+  const Striping& striping = receive.striping;
   const uint64_t whole = receive.message.bytes();
-  const bool within = tag.amount <= whole && bytes <= whole - tag.amount;
-  return within && !receive.done ? &receive : nullptr;
-}
-
-// ---- Outgoing -----------------------------------------------------------------------------------
-
-absl::Status PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
-  std::deque<MessageTag>& announcements = outbox_.announcements;
-  while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
-    if (announcements.front().kind == MessageTag::Kind::kWindowReply) --outbox_.window_replies;
-    announcements.pop_front();
-    *moved = true;
+  const uint64_t offset = slice.tag.amount;
+  const bool within = offset < whole || (offset == 0 && whole == 0);
+  if (!within || offset % striping.slice_bytes != 0 ||
+      slice.bytes != std::min<uint64_t>(striping.slice_bytes, whole - offset)) {
+    return ProtocolError(
+        slice.tag,
+        absl::StrCat("a slice of ", slice.bytes, " bytes at byte ", offset, "; expected slices of ",
+                     striping.slice_bytes, " bytes of a message of ", whole));
   }
-  while (announcements.empty() && !outbox_.transfers.empty()) {
-    MCCS_ASSIGN_OR_RETURN(const bool posted, PostNext());
-    if (!posted) break;
-    *moved = true;
-  }
-  while (!unacknowledged_.empty() && unacknowledged_.front().last < send_->source_free()) {
-    done.push_back(unacknowledged_.front().message);
-    unacknowledged_.pop_front();
-    *moved = true;
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<bool> PeerMessages::PostNext() {
-  Transfer transfer = outbox_.transfers.front();
-  const OpenMessage& message = transfer.message;
-  const uint64_t bytes =
-      std::min<uint64_t>(options_.slice_bytes, message.bytes() - transfer.offset);
-  SliceNumber slice;
-  const bool last = transfer.offset + bytes == message.bytes();
-  const MessageTag tag = TagOf(transfer, last);
-  if (!Post(message.memory().Part(transfer.offset, bytes), tag, &slice)) return false;
-  outbox_.transfers.pop_front();
-  transfer.offset += bytes;
-  if (!last) {
-    outbox_.transfers.push_back(transfer);
-    return true;
-  }
-  unacknowledged_.push_back({.message = message, .last = slice});
-  if (IsOneSided(message.call->kind)) MCCS_RETURN_IF_ERROR(puts_.Posted(message));
-  return true;
-}
-
-bool PeerMessages::Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number) {
-  if (send_ == nullptr) send_ = options_.open();
-  // If the lane has failed for good, the owner of the lanes ends the communicator.
-  const auto posted = send_->Post({&piece, piece.bytes > 0 ? 1u : 0u}, ToTag(tag));
-  if (!posted.ok() || !posted->has_value()) return false;
-  if (number != nullptr) *number = **posted;
-  return true;
+  const int lane = striping.LaneOf(striping.StripeAt(offset));
+  if (slice.lane == lane) return absl::OkStatus();
+  return ProtocolError(
+      slice.tag, absl::StrCat("the slice at byte ", offset, " arrived on message lane ", slice.lane,
+                              "; expected lane ", lane));
 }
 
 // ---- Waiting calls ------------------------------------------------------------------------------
@@ -224,7 +231,8 @@ void PeerMessages::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [pair, outgoing] : outgoing_) {
     if (!outgoing.sends.empty()) unmatched.push_back(outgoing.sends.front());
   }
-  for (const auto& [pair, receives] : incoming_) {
+  for (const auto& [pair, incoming] : incoming_) {
+    const std::deque<Receive>& receives = incoming.receives;
     const auto first = std::find_if(receives.begin(), receives.end(), [](const Receive& receive) {
       return !receive.done && receive.landed == 0;
     });
@@ -243,15 +251,16 @@ const OpenMessage* PeerMessages::Unmatched(Rank rank,
     const OpenMessage& last = outgoing.sends.back();
     if (count == nullptr || last.number > count->received) return &last;
   }
-  for (const auto& [pair, receives] : incoming_) {
+  for (const auto& [pair, incoming] : incoming_) {
+    const std::deque<Receive>& receives = incoming.receives;
     if (pair.source != rank || receives.empty()) continue;
     const MessageCount* count = CountWith(pair.destination, counts);
     const Receive& last = receives.back();
     if (count == nullptr || last.message.number > count->sent) return &last.message;
   }
-  for (const Unacknowledged& posted : unacknowledged_) {
-    const bool put = IsOneSided(posted.message.call->kind);
-    if (put && posted.message.pair.destination == rank) return &posted.message;
+  for (const auto& lane : lanes_) {
+    const OpenMessage* const put = lane != nullptr ? lane->UnacknowledgedPut(rank) : nullptr;
+    if (put != nullptr) return put;
   }
   return puts_.WaitingFor(rank);
 }

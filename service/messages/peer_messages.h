@@ -1,8 +1,8 @@
 // Sends, receives and puts between the ranks of this host and those of one other host.
 //
-// Two lanes serve all pairs of ranks: one for our announcements and payloads, the other for the
-// peer's (open_message.h). Announcements have precedence, because the peer waits for them. Payloads
-// alternate slice by slice, so that a long message does not block a short one.
+// They use the message lanes between the two hosts, each of which serves many pairs of ranks
+// (striping.h). This matches sends with announced receives, and checks that every payload arrives
+// where its announcement says: on its lane, in its order, in slices of full length.
 //
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_PEER_MESSAGES_H_
@@ -11,18 +11,21 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "service/messages/message_lane.h"
 #include "service/messages/open_message.h"
 #include "service/messages/peer_puts.h"
+#include "service/messages/striping.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
 
-class PeerMessages final : private SliceSink {
+class PeerMessages final : private MessageLane::Owner {
  public:
   // Limit of announced, unsent receives of one of the peer's ranks. It exceeds what a daemon lets a
   // rank have open in its group and all its captured work (kMaxGroupMessages, kMaxCapturedCalls of
@@ -30,9 +33,14 @@ class PeerMessages final : private SliceSink {
   static constexpr size_t kMaxAnnounced = size_t{1} << 19;
 
   struct Options {
-    // Returns the lane to the peer; called once, when there is data to send.
-    std::function<SendLane*()> open;
+    // Returns a message lane to the peer; called once for each, when there is data to send.
+    std::function<SendLane*(int lane)> open;
     uint32_t slice_bytes = 0;  // maximum payload of a slice
+    // The home lane of a pair of ranks; there are `home_lanes` of them.
+    int home_lanes = 1;
+    std::function<int(const RankPair&)> home_of;
+    // The number of channels over which a receive may be announced now.
+    std::function<int()> channels;
     // Whether the pair's source is a rank of this host and its destination a rank of the peer.
     std::function<bool(const RankPair&)> may_send;
     // Likewise, from the peer to this host.
@@ -42,14 +50,13 @@ class PeerMessages final : private SliceSink {
     std::function<const WindowPort*(Rank)> port_of = {};
   };
 
-  // LIFETIME: the lane outlives this.
+  // LIFETIME: the lanes outlive this.
   explicit PeerMessages(Options options);
-  ~PeerMessages() override;
   PeerMessages(const PeerMessages&) = delete;
   PeerMessages& operator=(const PeerMessages&) = delete;
 
-  // The peer has opened its lane. LIFETIME: as above.
-  void Attach(RecvLane& lane);
+  // The peer has opened a message lane. LIFETIME: as above. REQUIRES: 0 ≤ lane < kMaxChannels.
+  void Attach(int lane, RecvLane& receive) { LaneAt(lane).Attach(receive); }
 
   // Adds a call of a local rank whose other end is on the peer. kFailedPrecondition: the calls do
   // not match.
@@ -60,10 +67,8 @@ class PeerMessages final : private SliceSink {
   // kFailedPrecondition as above, kDataLoss if the peer breaks the protocol.
   absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);
 
-  // Data of this host is in flight or waits for the lane.
-  bool busy() const {
-    return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
-  }
+  // Data of this host is in flight or waits for a lane.
+  bool busy() const;
   // As PeerPuts'.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
@@ -73,53 +78,67 @@ class PeerMessages final : private SliceSink {
   const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
-  struct Unacknowledged {
-    OpenMessage message;
-    SliceNumber last = 0;
-  };
   struct OutgoingPair {
+    int home;                       // lane
     std::deque<OpenMessage> sends;  // not announced yet; or
     std::deque<PeerCall> receives;  // announced, not sent yet: one of the two is empty
     uint64_t announced = 0;         // total number of announced receives
   };
-  struct Receive {
-    OpenMessage message;
-    uint64_t landed = 0;  // bytes received so far
-    bool done = false;
-    // Bytes that have a destination; the last slice of them is `placed_slice`, from `placed_from`
-    // on. Each byte is placed once, so that no slice is written into memory that its rank uses
-    // again.
+  // The progress of one stripe of a receive.
+  struct Stripe {
+    uint64_t landed = 0;  // offset of the next slice to arrive
+    // Offset of the next slice that gets a destination, and that of the last one, `placed_slice` of
+    // its lane. Each byte is placed once, so that no slice is written into memory that its rank
+    // uses again.
     uint64_t placed = 0;
     uint64_t placed_from = 0;
     std::optional<SliceNumber> placed_slice = std::nullopt;
   };
-  // The oldest incomplete one in front. Numbers are consecutive.
-  using IncomingPair = std::deque<Receive>;
+  struct Receive {
+    OpenMessage message;
+    Striping striping;
+    Stripe first = {};
+    std::unique_ptr<Stripe[]> others = nullptr;
+    uint64_t landed = 0;  // bytes received so far
+    bool done = false;
 
-  bool FindDestination(const SliceTag& tag, uint32_t bytes,
-                       std::vector<RegionSpan>& pieces) override;
-  // The incomplete receive of a payload; null if there is none or the payload does not fit.
-  Receive* Find(const MessageTag& tag, uint32_t bytes);
+    Stripe& At(int stripe) { return stripe == 0 ? first : others[stripe - 1]; }
+  };
+  struct IncomingPair {
+    int home;                      // lane
+    std::deque<Receive> receives;  // the oldest incomplete one in front; numbers are consecutive
+  };
+
+  SendLane* OpenLane(int lane) override { return options_.open(lane); }
+  bool FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) override;
+  absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) override;
+  absl::Status OnPosted(const OpenMessage& call) override { return puts_.Posted(call); }
+  void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }
+
+  MessageLane& LaneAt(int lane);
+  Outbox& HomeOutbox(const RankPair& pair) { return LaneAt(options_.home_of(pair)).outbox(); }
+  template <typename Pair>
+  Pair& FindOrAdd(absl::flat_hash_map<RankPair, Pair>& pairs, const RankPair& key);
+  int ChooseStripes(uint64_t bytes) const;
+  Striping StripingOf(int home, int stripes) const {
+    return {.home = home,
+            .home_lanes = options_.home_lanes,
+            .stripes = stripes,
+            .slice_bytes = options_.slice_bytes};
+  }
+  // The incomplete receive of a payload, and its pair's; null if there is none.
+  Receive* Find(const MessageTag& tag, std::deque<Receive>** receives);
+  // OK if the slice is one of the receive's, on the lane of its stripe.
+  static absl::Status CheckStriping(const Receive& receive, const ArrivingSlice& slice);
+  static absl::Status CheckHomeLane(const ArrivingSlice& slice, int home);
   absl::Status Match(OutgoingPair& pair);
-  absl::Status PollIncoming(std::vector<OpenMessage>& done, bool* moved);
-  absl::Status OnSlice(const MessageTag& tag, Landing landing, uint32_t bytes,
-                       std::vector<OpenMessage>& done);
-  absl::Status OnPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
-                         std::vector<OpenMessage>& done);
-  absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
-  // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
-  // none.
-  absl::StatusOr<bool> PostNext();
-  bool Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number);
+  void StartTransfers(const OpenMessage& send, const Striping& striping);
+  absl::Status OnAnnouncement(const ArrivingSlice& slice);
+  absl::Status OnPayload(const ArrivingSlice& slice, std::vector<OpenMessage>& done);
 
   const Options options_;
-  SendLane* send_ = nullptr;
-  RecvLane* receive_ = nullptr;
-  SliceNumber next_slice_ = 0;  // the next slice from the peer
-
-  Outbox outbox_;
+  std::vector<std::unique_ptr<MessageLane>> lanes_;  // null until needed
   PeerPuts puts_;
-  std::deque<Unacknowledged> unacknowledged_;
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
   absl::flat_hash_map<Rank, size_t> announced_;  // announced receives, by the peer's rank
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;

@@ -67,7 +67,8 @@ absl::Status PeerPuts::Start(Pair& pair) {
           " exceed window #", put.window, " of that rank, which has ", view.bytes, " bytes"));
     }
   }
-  outbox_.transfers.push_back({.message = call});
+  options_.outbox_of(call.pair).transfers.push_back(
+      {.message = call, .stride = options_.slice_bytes});
   pair.out = true;
   return absl::OkStatus();
 }
@@ -81,7 +82,7 @@ PeerPuts::CachedWindow& PeerPuts::FindOrRequestWindow(const RankPair& pair, uint
   const auto [known, fresh] = windows_.try_emplace(key);
   if (fresh) {
     known->second.requested = true;
-    outbox_.announcements.push_back(
+    options_.outbox_of(pair).announcements.push_back(
         {.kind = MessageTag::Kind::kWindowRequest, .pair = pair, .number = window});
   }
   return known->second;
@@ -105,7 +106,9 @@ absl::Status PeerPuts::OnSlice(const Slice& slice) {
 
 absl::Status PeerPuts::OnPayload(const Slice& slice) {
   const MessageTag& tag = slice.tag;
-  while (!arriving_.empty() && arriving_.front().number <= slice.number) arriving_.pop_front();
+  std::erase_if(arriving_, [&](const Arriving& arriving) {
+    return arriving.lane == slice.lane && arriving.number <= slice.number;
+  });
   if (!options_.may_receive(tag.pair) || tag.signal >= kSignals) {
     return ProtocolError(tag, "it is not for this host, or its signal number is invalid");
   }
@@ -133,14 +136,20 @@ bool PeerPuts::FindDestination(const Slice& slice, std::vector<RegionSpan>& piec
   if (!memory.ok() || memory->memory.bytes < slice.bytes) return false;
   pieces.push_back(memory->memory.Part(0, slice.bytes));
   // A slice repeated after a reconnect gets its previous place.
-  if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();
-  arriving_.back() = {.number = slice.number, .tag = slice.tag, .window = std::move(memory->hold)};
+  const auto again = std::ranges::find_if(arriving_, [&](const Arriving& arriving) {
+    return arriving.lane == slice.lane && arriving.number == slice.number;
+  });
+  Arriving& arriving = again != arriving_.end() ? *again : arriving_.emplace_back();
+  arriving = {.lane = slice.lane,
+              .number = slice.number,
+              .tag = slice.tag,
+              .window = std::move(memory->hold)};
   return true;
 }
 
 absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {
   if (!options_.may_receive(tag.pair) ||
-      window_requests_.size() + outbox_.window_replies >= kMaxWindowRequests) {
+      window_requests_.size() + unposted_replies_ >= kMaxWindowRequests) {
     return ProtocolError(tag, "it requests a window that is not on this host, or too many windows");
   }
   if (!SendWindowReply(tag)) window_requests_.push_back(tag);
@@ -161,8 +170,8 @@ bool PeerPuts::SendWindowReply(const MessageTag& ask) {
   MessageTag answer = ask;
   answer.kind = MessageTag::Kind::kWindowReply;
   answer.amount = view.state == WindowView::State::kOpen ? view.bytes : kGoneBytes;
-  outbox_.announcements.push_back(answer);
-  ++outbox_.window_replies;
+  options_.outbox_of(ask.pair).announcements.push_back(answer);
+  ++unposted_replies_;
   return true;
 }
 

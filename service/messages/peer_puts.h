@@ -7,8 +7,9 @@
 //   put ──────── kPut{window, offset}, bytes … ─►   received directly into the window
 //      last slice: kSignal{…}, remaining bytes ─►   counted when all of the put has arrived
 //
-// The calls of one ordered pair of ranks are sent one after the other. A lane preserves the order:
-// when a signal is counted, all data of the pair's earlier puts is in place.
+// The calls of one ordered pair of ranks are sent one after the other, on the pair's home lane. A
+// lane preserves the order: when a signal is counted, all data of the pair's earlier puts is in
+// place.
 //
 // OWNER: PeerMessages. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_PEER_PUTS_H_
@@ -39,10 +40,13 @@ class PeerPuts {
     // reverse.
     std::function<bool(const RankPair&)> may_receive = {};
     std::function<bool(const RankPair&)> may_send = {};
+    // The queue of a pair's home lane.
+    std::function<Outbox&(const RankPair&)> outbox_of;
+    uint32_t slice_bytes = 0;
   };
 
-  // LIFETIME: `outbox` and what the options point to outlive it.
-  PeerPuts(Options options, Outbox& outbox) : options_(std::move(options)), outbox_(outbox) {}
+  // LIFETIME: what the options point to outlives it.
+  explicit PeerPuts(Options options) : options_(std::move(options)) {}
   PeerPuts(const PeerPuts&) = delete;
   PeerPuts& operator=(const PeerPuts&) = delete;
 
@@ -54,12 +58,7 @@ class PeerPuts {
 
   // A received slice of a put or signal. Errors: kDataLoss if the peer breaks the protocol; else as
   // for WindowPort::FindInWindow.
-  struct Slice {
-    SliceNumber number = 0;
-    MessageTag tag = {};
-    uint32_t bytes = 0;
-    Landing landing = Landing::kInSlot;
-  };
+  using Slice = ArrivingSlice;
   absl::Status OnSlice(const Slice& slice);
   // Finds the destination of an arriving slice's payload. False: it goes into its slot, and OnSlice
   // returns the error.
@@ -68,6 +67,8 @@ class PeerPuts {
   // no longer be. Returns true if it sent an answer. Call it after a window was opened or closed,
   // or a rank left.
   bool SendWindowReplies();
+  // A lane has one of these answers.
+  void WindowReplyPosted() { --unposted_replies_; }
 
   // The lane is receiving into the window of `rank`; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
@@ -90,6 +91,7 @@ class PeerPuts {
   };
   // A slice that is being received into a window.
   struct Arriving {
+    int lane = 0;
     SliceNumber number = 0;
     MessageTag tag = {};
     std::shared_ptr<const void> window;  // held until it has arrived
@@ -105,12 +107,12 @@ class PeerPuts {
   bool SendWindowReply(const MessageTag& ask);
 
   const Options options_;
-  Outbox& outbox_;
   absl::flat_hash_map<RankPair, Pair> outgoing_;
   absl::flat_hash_map<WindowKey, CachedWindow> windows_;
   size_t answered_ = 0;                      // number of answered entries
   std::vector<MessageTag> window_requests_;  // requests of the peer without a reply
-  std::deque<Arriving> arriving_;
+  size_t unposted_replies_ = 0;              // replies that no lane has yet
+  std::vector<Arriving> arriving_;           // at most the slots of each lane
 };
 
 }  // namespace mccs

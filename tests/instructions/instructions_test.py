@@ -23,6 +23,8 @@ TENANTS_TOLERANCE = 1.25
 # By (hosts, ranks per host): instructions per all-reduce of 8 bytes, of all daemons. They include the turns in which a
 # simulated daemon finds nothing to do, and the simulated network. Lower a bound whenever a change makes it too generous.
 KEPT = {(1, 2): 15_900, (1, 8): 37_850, (2, 1): 70_750, (2, 2): 82_150}
+# Likewise per exchange of messages of 8 bytes: each rank sends to and receives from a rank of the other host.
+KEPT_MESSAGES = {(2, 1): 120_600, (2, 2): 147_600}
 
 # Instructions of one host's executor per slice, in a ring all-reduce of 64 bytes per block. The number of hosts must not
 # matter.
@@ -69,14 +71,15 @@ class InstructionsPerCall(unittest.TestCase):
                                 "--ranks-per-host", ranks_per_host, *more)
         return instructions
 
-    def check(self, hosts, ranks_per_host):
+    def check(self, hosts, ranks_per_host, kept=KEPT, *more):
         shape = hosts, ranks_per_host
         # The difference is without the start.
-        per_call = (self.count(2 * CALLS, *shape) - self.count(CALLS, *shape)) / CALLS
-        print(f"{hosts} hosts x {ranks_per_host} ranks: {per_call:.0f} instructions per call, kept: {KEPT[shape]}")
+        per_call = (self.count(2 * CALLS, *shape, *more) - self.count(CALLS, *shape, *more)) / CALLS
+        print(f"{hosts} hosts x {ranks_per_host} ranks {' '.join(more)}: {per_call:.0f} instructions per call, "
+              f"kept: {kept[shape]}")
         self.assertGreater(per_call, 0, "callgrind counted no turn of a daemon: was Daemon::Poll renamed?")
-        self.assertLessEqual(per_call, KEPT[shape] * (1 + TOLERANCE))
-        self.assertGreaterEqual(per_call, KEPT[shape] * (1 - TOLERANCE), "better: lower the kept value")
+        self.assertLessEqual(per_call, kept[shape] * (1 + TOLERANCE))
+        self.assertGreaterEqual(per_call, kept[shape] * (1 - TOLERANCE), "better: lower the kept value")
 
     def per_call(self, tenants, communicators):
         """Instructions per call on each communicator of each tenant, on one host."""
@@ -102,6 +105,10 @@ class InstructionsPerCall(unittest.TestCase):
 
     def test_two_hosts_of_two_ranks(self):
         self.check(2, 2)
+
+    def test_messages_between_two_hosts(self):
+        for shape in KEPT_MESSAGES:
+            self.check(*shape, KEPT_MESSAGES, "--messages")
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ void Corrupt(MessageTag& tag, Dice& dice) {
     value = Rank(
         static_cast<int32_t>(RandomBoundaryNumber(static_cast<uint64_t>(value.value()), dice)));
   };
-  switch (dice() % 7) {
+  switch (dice() % 8) {
     case 0:
       tag.kind = static_cast<MessageTag::Kind>(dice() % 8);
       break;
@@ -177,6 +177,9 @@ void Corrupt(MessageTag& tag, Dice& dice) {
       break;
     case 5:
       tag.number = RandomBoundaryNumber(tag.number, dice);
+      break;
+    case 6:
+      tag.stripes = static_cast<uint16_t>(RandomBoundaryNumber(tag.stripes, dice));
       break;
     default:
       tag.amount = RandomBoundaryNumber(tag.amount, dice);

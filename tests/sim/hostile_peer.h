@@ -123,6 +123,8 @@ class HostilePeer final : public SimParticipant {
   void AdoptStrategy(const mccs::strategy::Strategy& strategy);
   void OpenLanes(const mccs::strategy::Strategy& strategy);
   void OpenMessageLanes();
+  // Number of home lanes of the communicator's messages.
+  int HomeLanes() const;
   void StartRunning();
   void SendTo(Role role, const peer::Message& message);
   bool Plays(int host) const;

@@ -5,6 +5,7 @@
 #include "proto/operation.h"
 #include "service/communicator/lanes/communicator_lanes.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/messages/striping.h"
 #include "tests/sim/hostile_peer.h"
 
 namespace mccs {
@@ -219,16 +220,22 @@ void HostilePeer::OpenHalfConnections(uint64_t times) {
 void HostilePeer::OpenMessageLanes() {
   for (int from = 0; from < roster_->hosts_size(); ++from) {
     for (int to = 0; to < roster_->hosts_size(); ++to) {
-      if (!Plays(from) || Plays(to)) continue;
-      Dial({.purpose = ConnectionPurpose::kLane,
-            .comm_id = options_.id,
-            .epoch = kMessagesEpoch,
-            .channel = kMessageChannel,
-            .from_host = HostIndex(from),
-            .to_host = HostIndex(to)},
-           EndpointOf(to), from);
+      for (int lane = 0; lane < HomeLanes(); ++lane) {
+        if (!Plays(from) || Plays(to)) continue;
+        Dial({.purpose = ConnectionPurpose::kLane,
+              .comm_id = options_.id,
+              .epoch = kMessagesEpoch,
+              .channel = MessageChannel(lane),
+              .from_host = HostIndex(from),
+              .to_host = HostIndex(to)},
+             EndpointOf(to), from);
+      }
     }
   }
+}
+
+int HostilePeer::HomeLanes() const {
+  return strategies_.empty() ? 1 : std::max(strategies_.begin()->second.channels_size(), 1);
 }
 
 void HostilePeer::DialInvalidLane() {
@@ -273,7 +280,7 @@ void HostilePeer::TakeSlices(HostileLane& lane) {
   const int self = preamble.to_host.value();
   for (HostileLane::Slice& slice : lane.TakeSlices()) {
     has_foreign_bytes_ |= slice.payload.find(options_.foreign_pattern) != std::string::npos;
-    if (preamble.channel == kMessageChannel) {
+    if (IsMessageChannel(preamble.channel)) {
       AnswerMessage(lane, MessageFromTag(slice.tag));
       continue;
     }
@@ -290,28 +297,39 @@ void HostilePeer::TakeSlices(HostileLane& lane) {
 
 void HostilePeer::AnswerMessage(const HostileLane& lane, const MessageTag& tag) {
   const int self = lane.preamble().to_host.value();
-  HostileLane* const back =
-      SendingLane(kMessagesEpoch.value(), kMessageChannel, self, lane.preamble().from_host.value());
-  if (back == nullptr) return;
+  const int home = MessageLaneOf(lane.preamble().channel);
+  const auto back = [&](int message_lane) {
+    return SendingLane(kMessagesEpoch.value(), MessageChannel(message_lane), self,
+                       lane.preamble().from_host.value());
+  };
+  if (back(home) == nullptr) return;
   MessageTag answer = tag;
   if (tag.kind == MessageTag::Kind::kWindowRequest) {
     answer.kind = MessageTag::Kind::kWindowReply;
     answer.amount = RandomBoundaryNumber(4096, dice_);
-    return back->Send({ToTag(answer), ""});
+    return back(home)->Send({ToTag(answer), ""});
   }
-  if (tag.kind != MessageTag::Kind::kAnnouncement) return;
+  if (tag.kind != MessageTag::Kind::kAnnouncement || tag.stripes == 0) return;
   answer.kind = MessageTag::Kind::kPayload;
+  const Striping striping{.home = home,
+                          .home_lanes = HomeLanes(),
+                          .stripes = tag.stripes,
+                          .slice_bytes = lane.shape().slot_bytes};
   const uint64_t bytes = std::min(tag.amount * SizeOf(tag.type), kMaxPayload);
   for (uint64_t at = 0; at < bytes; at += lane.shape().slot_bytes) {
     answer.amount = at;
     MessageTag sent = answer;
     uint64_t size = std::min<uint64_t>(bytes - at, lane.shape().slot_bytes);
+    int on = striping.LaneOf(striping.StripeAt(at));
     if (ShouldAttack()) {
       Count(RandomEvent::kRandomTag);
       Corrupt(sent, dice_);
       if (Below(2) == 0) size = std::min<uint64_t>(2 * size, lane.shape().slot_bytes);
+      if (Below(4) == 0) on = home;
     }
-    back->Send({ToTag(sent), std::string(size, 'p')});
+    // A strategy may have added channels since.
+    HostileLane* const sender = back(on) != nullptr ? back(on) : back(home);
+    sender->Send({ToTag(sent), std::string(size, 'p')});
   }
 }
 
@@ -323,7 +341,7 @@ void HostilePeer::SendRandomTag() {
     const Preamble& is = lane.preamble();
     const int hosts = roster_->hosts_size();
     const bool invalid = is.from_host.value() >= hosts || is.to_host.value() >= hosts;
-    if (lane.sends() && is.channel == kMessageChannel && !invalid) lanes.push_back(&lane);
+    if (lane.sends() && IsMessageChannel(is.channel) && !invalid) lanes.push_back(&lane);
   }
   if (lanes.empty()) return;
   HostileLane& lane = *lanes[Below(lanes.size())];

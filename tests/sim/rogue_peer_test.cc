@@ -405,8 +405,8 @@ TEST_F(RogueLanes, AcknowledgementOfUnsentSlicesEndsTheCommunicator) {
 
 // Only the connection ends.
 TEST_F(RogueLanes, ClosesLaneOfUnknownEpochOrChannel) {
-  const std::vector<std::pair<uint64_t, int>> places = {{1, 1},       {1, 31}, {1, 32}, {1, 33},
-                                                        {1, 1 << 30}, {0, 0},  {0, 33}};
+  const std::vector<std::pair<uint64_t, int>> places = {
+      {1, 1}, {1, 31}, {1, 32}, {1, 33}, {1, 1 << 30}, {0, 0}, {0, 31}, {0, 2 * kMaxChannels}};
   for (const auto& [epoch, channel] : places) {
     SCOPED_TRACE(testing::Message() << "epoch " << epoch << " channel " << channel);
     ASSERT_TRUE(rogue_.OpenLane(epoch, channel));

@@ -16,9 +16,8 @@ absl::StatusOr<std::unique_ptr<LaneSet>> MakeCollectives(LaneSetOptions options)
 }
 
 absl::StatusOr<std::unique_ptr<LaneSet>> MakeMessages(LaneSetOptions options) {
-  options.messages = true;
+  options.collectives = false;
   options.strategy.epoch = kMessagesEpoch;
-  options.strategy.channels.clear();
   return LaneSet::Make(options);
 }
 
@@ -73,6 +72,7 @@ absl::Status CommunicatorLanes::Adopt() {
   old_ = std::exchange(current_, std::exchange(next_, nullptr));
   old_epoch_ = std::exchange(current_epoch_, next_epoch_);
   old_drained_ = false;
+  messages_->MoveTo(options_.strategy);
   return absl::OkStatus();
 }
 
@@ -90,6 +90,11 @@ absl::Status CommunicatorLanes::CloseOld() {
   old_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
   return absl::OkStatus();
+}
+
+void CommunicatorLanes::MoveTo(const Strategy& strategy) {
+  current_->MoveTo(strategy);
+  messages_->MoveTo(strategy);
 }
 
 // ---- Rates --------------------------------------------------------------------------------------

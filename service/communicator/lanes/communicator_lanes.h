@@ -1,5 +1,5 @@
-// All lanes of one communicator: the message lanes, which strategy changes do not affect, and one
-// set of collective lanes for each epoch in use.
+// All lanes of one communicator: the message lanes, and one set of collective lanes for each epoch
+// in use. Message lanes continue through a change of strategy; they move to the new addresses.
 //
 //          OpenNext          Adopt              the next Adopt       CloseOld
 //   (none) ────────► next ─────────► current ───────────────► old ──────────► (closed)
@@ -50,12 +50,15 @@ class CommunicatorLanes {
   // Why the next lanes cannot open; OK while they still can.
   const absl::Status& next_status() const { return next_status_; }
   absl::Status DropNext();
-  // Makes the next lanes the current ones.
+  // Makes the next lanes the current ones, and moves the message lanes to their addresses.
   absl::Status Adopt();
   // Returns true when all data of the old lanes has arrived at both ends. From then on, a broken
   // old lane is not an error.
   bool OldDrained();
   absl::Status CloseOld();
+  // Moves the current lanes and the message lanes to the routes of `strategy` (LaneSet::MoveTo).
+  // REQUIRES: it differs from the current one only in routes.
+  void MoveTo(const Strategy& strategy);
 
   // ---- Rates ----
 

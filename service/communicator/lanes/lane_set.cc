@@ -14,6 +14,7 @@ namespace mccs {
 absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& options) {
   std::unique_ptr<LaneSet> set(new LaneSet(options));
   MCCS_RETURN_IF_ERROR(set->CheckAddresses(options.strategy));
+  if (!options.collectives) return set;
   const std::vector<ChannelStrategy>& channels = options.strategy.channels;
   for (size_t c = 0; c < channels.size(); ++c) {
     MCCS_RETURN_IF_ERROR(set->AddRing(ChannelId(static_cast<int>(c)), channels[c]));
@@ -56,15 +57,21 @@ absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
 void LaneSet::MoveTo(const Strategy& strategy) {
   channels_ = strategy.channels;
   for (const auto& lane : outgoing_) lane->MoveTo(RouteTo(lane->channel(), lane->peer()));
+  if (rate_limits_.has_value()) SetRateLimits(*rate_limits_);
+}
+
+ChannelId LaneSet::RoutingChannel(ChannelId channel) const {
+  if (!IsMessageChannel(channel)) return channel;
+  return ChannelId(MessageLaneOf(channel) % static_cast<int>(channels_.size()));
 }
 
 DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
   DialRoute route{.to = options_.hosts[static_cast<size_t>(peer.value())],
                   .connect = {.source_host = options_.source_host, .source_port = 0}};
-  if (channel == kMessageChannel) return route;
-  const LaneRoute chosen =
-      RouteOf(channels_[static_cast<size_t>(channel.value())], options_.self, peer);
-  route.connect.source_port = chosen.source_port;
+  const auto routing = static_cast<size_t>(RoutingChannel(channel).value());
+  const LaneRoute chosen = RouteOf(channels_[routing], options_.self, peer);
+  // The channel's own lane to the peer has the port.
+  if (!IsMessageChannel(channel)) route.connect.source_port = chosen.source_port;
   if (!chosen.source_host.empty()) route.connect.source_host = chosen.source_host;
   if (!chosen.target_host.empty()) route.to.host = chosen.target_host;
   return route;
@@ -82,8 +89,8 @@ bool LaneSet::ready() const {
 bool LaneSet::IsLegalLane(ChannelId channel, HostIndex peer) const {
   const int hosts = static_cast<int>(options_.hosts.size());
   const int channels = static_cast<int>(options_.strategy.channels.size());
-  const bool known = channel.value() >= 0 && channel.value() < channels;
-  const bool message = options_.messages && channel == kMessageChannel;
+  const bool known = options_.collectives && channel.value() >= 0 && channel.value() < channels;
+  const bool message = options_.messages && IsMessageChannel(channel);
   return (known || message) && peer != options_.self && peer.value() >= 0 && peer.value() < hosts;
 }
 
@@ -110,7 +117,9 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
-  if (rate_limits_.has_value()) lane.SetRateLimits(*rate_limits_, *options_.pacing);
+  if (rate_limits_.has_value()) {
+    lane.SetRateLimits(*rate_limits_, RoutingChannel(channel), *options_.pacing);
+  }
   idle_ = false;
   return lane;
 }
@@ -125,7 +134,7 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return known->second;
   }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> slots, AllocateSlots());
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<Region> slots, SlotsOf(channel));
   auto lane = options_.transport->MakeRecvLane(options_.strategy.lanes,
                                                RegionSpan{slots.get(), 0, LaneBytes()});
   const LaneOrigin origin{.channel = channel,
@@ -135,16 +144,20 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
       *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
+  if (IsMessageChannel(channel) && first_message_lane_ == nullptr) first_message_lane_ = &incoming;
   if (rate_limits_.has_value()) incoming.Mark(options_.pacing->DscpOf(rate_limits_->priority));
   if (departed_[static_cast<size_t>(peer.value())]) incoming.MarkDeparted();
-  if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());
+  if (IsMessageChannel(channel) && message_listener_) {
+    message_listener_(peer, MessageLaneOf(channel), incoming.lane());
+  }
   return &incoming;
 }
 
 void LaneSet::SetMessageListener(MessageListener listener) {
   message_listener_ = std::move(listener);
   for (const auto& lane : incoming_) {
-    if (lane->channel() == kMessageChannel) message_listener_(lane->peer(), lane->lane());
+    if (!IsMessageChannel(lane->channel())) continue;
+    message_listener_(lane->peer(), MessageLaneOf(lane->channel()), lane->lane());
   }
 }
 
@@ -191,9 +204,17 @@ absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateSlots() {
   return options_.device->Allocate(LaneBytes());
 }
 
+absl::StatusOr<std::shared_ptr<Region>> LaneSet::SlotsOf(ChannelId channel) {
+  if (!IsMessageChannel(channel)) return AllocateSlots();
+  if (message_slots_ == nullptr) {
+    MCCS_ASSIGN_OR_RETURN(message_slots_, AllocateSlots());
+  }
+  return message_slots_;
+}
+
 std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {
   for (const auto& lane : incoming_) {
-    if (lane->channel() == kMessageChannel) continue;
+    if (IsMessageChannel(lane->channel())) continue;
     const std::optional<SliceTag> tag = lane->lane().OldestTag();
     if (!tag.has_value()) continue;
     const OperationSignature call = FromTag(*tag);
@@ -210,15 +231,17 @@ LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
   size_t given_back = 0;
   for (; *next < incoming_.size() + outgoing_.size(); ++*next) {
     if (given_back >= kReleasedBytesPerCall) return MemoryRelease::kSome;
-    given_back += *next < incoming_.size() ? ReleaseSlots(incoming_[*next]->lane())
+    given_back += *next < incoming_.size() ? ReleaseSlots(*incoming_[*next])
                                            : ReleaseStaging(*outgoing_[*next - incoming_.size()]);
   }
   return MemoryRelease::kAll;
 }
 
-size_t LaneSet::ReleaseSlots(RecvLane& lane) {
+size_t LaneSet::ReleaseSlots(const IncomingLane& lane) {
   size_t bytes = 0;
-  for (const RegionSpan& slot : lane.UnusedSlots()) {
+  // Shared slots are never read, so those of one lane are enough.
+  if (IsMessageChannel(lane.channel()) && &lane != first_message_lane_) return 0;
+  for (const RegionSpan& slot : lane.lane().UnusedSlots()) {
     options_.device->Discard({slot.address(), slot.bytes});
     bytes += slot.bytes;
   }
@@ -300,7 +323,9 @@ MonotonicNs LaneSet::NextDeadline() const {
 void LaneSet::SetRateLimits(const RateLimits& limits) {
   MCCS_CHECK(options_.pacing != nullptr);
   rate_limits_ = limits;
-  for (const auto& lane : outgoing_) lane->SetRateLimits(limits, *options_.pacing);
+  for (const auto& lane : outgoing_) {
+    lane->SetRateLimits(limits, RoutingChannel(lane->channel()), *options_.pacing);
+  }
   for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(limits.priority));
 }
 

@@ -1,16 +1,20 @@
 // A set of lanes of one communicator (see communicator_lanes.h): a table of (channel, peer,
 // direction).
 //
-//                    channels 0 … n−1              kMessageChannel
+//                    channels 0 … n−1              message lanes
 //   ring neighbours  opened when the set is made   opened on first use
 //   other hosts      opened on first use           opened on first use
+//
+// Message lane m takes the addresses of channel m modulo n, and a source port of the system's
+// choice.
 //
 // The sender opens a lane: its SendTo dials, and slices may be posted at once within the credit.
 // The receiver creates its end at its first ReceiveFrom or at the peer's first connection. Memory
 // is allocated on demand: slots with the receiving end, staging memory with the first plan that
-// composes slices for the lane.
+// composes slices for the lane. All message lanes share the memory of one lane's slots: their
+// payload goes to the memory that their sink finds, and a rejected one is never read.
 //
-// A peer that has authenticated itself as a member may open at most kMaxChannels + 1 lanes to this
+// A peer that has authenticated itself as a member may open at most 2 × kMaxChannels lanes to this
 // host. kMaxLaneMemoryBytes limits the memory of all sets of a communicator.
 //
 // OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
@@ -58,7 +62,8 @@ struct LaneSetOptions {
   std::string source_host;      // source address of our lanes; empty: the system's choice
   Strategy strategy;
   Waker* waker = nullptr;                        // woken when lanes dialed from here have work
-  bool messages = true;                          // kMessageChannel may be used
+  bool collectives = true;                       // the strategy's channels may be used
+  bool messages = true;                          // message lanes may be used
   std::shared_ptr<LaneMemory> memory = nullptr;  // null: for this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
   HostPacing* pacing = nullptr;                        // null: SetRateLimits is not called
@@ -74,7 +79,7 @@ class LaneSet final : public LaneDirectory {
   // the communicator's limit.
   absl::Status ReserveStaging();
 
-  // REQUIRES for all: a channel of the strategy or kMessageChannel, and another host of the
+  // REQUIRES for all: a channel of the strategy or a message lane's, and another host of the
   // communicator.
   ~LaneSet() override;
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
@@ -87,13 +92,13 @@ class LaneSet final : public LaneDirectory {
   std::optional<OperationSignature> FindMismatchedCall(const OperationSignature& own) const;
 
   // Calls `listener` for every incoming message lane, including existing ones.
-  using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
+  using MessageListener = std::function<void(HostIndex from, int lane, RecvLane& receive)>;
   void SetMessageListener(MessageListener listener);
 
   // kInvalidArgument: the strategy uses a source address that this host does not have.
   absl::Status CheckAddresses(const Strategy& strategy) const;
   // Moves each outgoing lane to the route of `strategy` when its new connection is open. Slices
-  // continue unchanged. REQUIRES: `strategy` has the same rings.
+  // continue unchanged. REQUIRES: `strategy` has the same rings, or the set only message lanes.
   void MoveTo(const Strategy& strategy);
 
   // Sets the rate limits of all outgoing lanes, including later ones.
@@ -152,12 +157,16 @@ class LaneSet final : public LaneDirectory {
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
   // Whether a lane of `channel` with `peer` is legal.
   bool IsLegalLane(ChannelId channel, HostIndex peer) const;
+  // The channel whose addresses and rate limits a lane has.
+  ChannelId RoutingChannel(ChannelId channel) const;
   DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status ReserveMemory(uint64_t bytes);
+  // The slots of a new lane; those of message lanes are shared.
+  absl::StatusOr<std::shared_ptr<Region>> SlotsOf(ChannelId channel);
   // Return the number of bytes released.
-  size_t ReleaseSlots(RecvLane& lane);
+  size_t ReleaseSlots(const IncomingLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
   absl::StatusOr<std::unique_ptr<Region>> AllocateSlots();
   size_t LaneBytes() const;
@@ -172,6 +181,8 @@ class LaneSet final : public LaneDirectory {
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
   Table<std::unique_ptr<Region>> staging_;
+  std::shared_ptr<Region> message_slots_;  // null until a message lane needs it
+  const IncomingLane* first_message_lane_ = nullptr;
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;

@@ -123,7 +123,7 @@ void OutgoingLane::SetNic() {
   gate_->SetTenant(bucket);
 }
 
-void OutgoingLane::SetRateLimits(const RateLimits& limits, HostPacing& host) {
+void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, HostPacing& host) {
   if (gate_ == nullptr) {
     pacing_ = &host;
     gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
@@ -131,12 +131,13 @@ void OutgoingLane::SetRateLimits(const RateLimits& limits, HostPacing& host) {
   }
   tenant_rate_ = {limits.tenant, limits.tenant_rate_bps, limits.revision};
   SetNic();
-  uint64_t rate_bps = 0;
+  std::optional<uint64_t> own, of_routing;
   for (const LaneRateLimit& lane : limits.lanes) {
-    const bool ours =
-        lane.channel == channel() && lane.to == peer() && lane.from == options_.preamble.from_host;
-    if (ours) rate_bps = lane.rate_bps;
+    if (lane.to != peer() || lane.from != options_.preamble.from_host) continue;
+    if (lane.channel == channel()) own = lane.rate_bps;
+    if (lane.channel == routing) of_routing = lane.rate_bps;
   }
+  const uint64_t rate_bps = own.value_or(of_routing.value_or(0));
   gate_->Set(rate_bps, limits.windows, limits.priority);
   lane_->Mark(host.DscpOf(limits.priority));
 }
@@ -264,7 +265,7 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           std::shared_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
                            LaneTally tally)
     : clock_(clock),
       origin_(origin),

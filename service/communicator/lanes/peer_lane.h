@@ -128,8 +128,9 @@ class OutgoingLane {
   // wait for each other.
   void MoveTo(const DialRoute& route);
 
-  // Sets the rate limits. LIFETIME: `host` outlives this.
-  void SetRateLimits(const RateLimits& limits, HostPacing& host);
+  // Sets the rate limits: those of the lane itself, else those of `routing`'s lane to the peer.
+  // LIFETIME: `host` outlives this.
+  void SetRateLimits(const RateLimits& limits, ChannelId routing, HostPacing& host);
   // It has data to send, and its gate alone delays it.
   bool held() const { return gate_ != nullptr && gate_->held(); }
 
@@ -204,7 +205,7 @@ struct LaneOrigin {
 class IncomingLane {
  public:
   // `slots`: the memory that `lane` receives into. REQUIRES: neither is null.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::shared_ptr<Region> slots,
                std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
@@ -228,7 +229,7 @@ class IncomingLane {
  private:
   const Clock& clock_;
   const LaneOrigin origin_;
-  std::unique_ptr<Region> slots_;  // outlives the lane
+  std::shared_ptr<Region> slots_;  // outlives the lane
   std::unique_ptr<RecvLane> lane_;
   LaneTally tally_;
   bool attached_ = false;

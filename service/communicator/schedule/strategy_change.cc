@@ -187,7 +187,7 @@ absl::Status StrategyChange::Move() {
   strategy_ = std::move(next_);
   rejection_reason_.clear();
   phase_ = Phase::kNone;
-  options_.lanes->current().MoveTo(strategy_);
+  options_.lanes->MoveTo(strategy_);
   return absl::OkStatus();
 }
 

@@ -54,9 +54,15 @@ struct Strategy {
 };
 
 inline constexpr int kMaxChannels = 32;
-// The channel of send/recv messages, in addition to the strategy's channels. No plan uses its
-// lanes.
-inline constexpr ChannelId kMessageChannel{kMaxChannels};
+// Message lanes carry sends, receives and puts, in addition to the lanes of the strategy's
+// channels. No plan uses them. Message lane n is channel kMaxChannels + n in preambles, limits and
+// reports.
+constexpr ChannelId MessageChannel(int lane) { return ChannelId(kMaxChannels + lane); }
+constexpr bool IsMessageChannel(ChannelId channel) {
+  return channel >= MessageChannel(0) && channel < MessageChannel(kMaxChannels);
+}
+// REQUIRES: IsMessageChannel(channel).
+constexpr int MessageLaneOf(ChannelId channel) { return channel.value() - kMaxChannels; }
 // Maximum size of Strategy::origin in bytes; it goes into logs and reports.
 inline constexpr size_t kMaxOriginBytes = 1024;
 inline constexpr uint32_t kMaxLaneSlots = 64;

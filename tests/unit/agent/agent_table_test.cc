@@ -355,7 +355,7 @@ TEST_F(AgentTableTest, RejectsInvalidRateLimits) {
   std::vector<agent::v1::RateLimits> bad(9, PaceOf(1));
   bad[0].set_priority(8);
   bad[1].mutable_lanes(0)->set_channel(-1);
-  bad[2].mutable_lanes(0)->set_channel(33);
+  bad[2].mutable_lanes(0)->set_channel(2 * kMaxChannels);
   bad[3].mutable_lanes(0)->set_to(0);
   bad[4].mutable_lanes(0)->set_from(-1);
   *bad[5].add_lanes() = bad[5].lanes(0);

@@ -16,6 +16,7 @@ using testing::HasSubstr;
 constexpr int kHosts = 4;
 constexpr size_t kRingStreams = size_t{kHosts} * kChannels;
 constexpr ChannelId kFirst(0);
+constexpr ChannelId kMessages = MessageChannel(0);
 
 class LaneSetPeersTest : public LaneSetHosts {
  protected:
@@ -114,9 +115,9 @@ TEST_F(LaneSetPeersTest, AcceptsSlicesWithinCreditBeforeConnection) {
 
 TEST_F(LaneSetPeersTest, BuffersSlicesBeforeReceiveFrom) {
   OpenAll();
-  ASSERT_TRUE(Post(*lanes(0).SendTo(kMessageChannel, HostIndex(2)), 5));
+  ASSERT_TRUE(Post(*lanes(0).SendTo(kMessages, HostIndex(2)), 5));
   Run([] { return false; });
-  EXPECT_EQ(Take(From(2, kMessageChannel, 0), 0), 5);
+  EXPECT_EQ(Take(From(2, kMessages, 0), 0), 5);
 }
 
 TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
@@ -136,12 +137,30 @@ TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
 
 TEST_F(LaneSetPeersTest, MessagesUseSeparateLanes) {
   OpenAll();
-  SendLane& messages = *lanes(0).SendTo(kMessageChannel, HostIndex(1));
+  SendLane& messages = *lanes(0).SendTo(kMessages, HostIndex(1));
   EXPECT_NE(&messages, channel_of(0, 0).send);
   ASSERT_TRUE(Post(messages, 1));
   ASSERT_TRUE(Post(*channel_of(0, 0).send, 2));
-  EXPECT_EQ(Take(From(1, kMessageChannel, 0), 0), 1);
+  EXPECT_EQ(Take(From(1, kMessages, 0), 0), 1);
   EXPECT_EQ(Take(*channel_of(1, 0).receive, 0), 2);
+}
+
+TEST_F(LaneSetPeersTest, MessageLanesShareTheirSlots) {
+  OpenAll();
+  const int before = device_.taken;
+  for (int lane = 0; lane < kMaxChannels; ++lane) {
+    for (const int peer : {1, 2})
+      ASSERT_TRUE(Post(*lanes(peer).SendTo(MessageChannel(lane), HostIndex(0)), 1));
+  }
+  ASSERT_TRUE(Run([&] {
+    for (int lane = 0; lane < kMaxChannels; ++lane) {
+      for (const int peer : {1, 2}) {
+        if (From(0, MessageChannel(lane), peer).Landed(0) == Landing::kNotYet) return false;
+      }
+    }
+    return true;
+  }));
+  EXPECT_EQ(device_.taken, before + 1);
 }
 
 TEST_F(LaneSetPeersTest, AllHostsOpenAllLanesAtOnce) {
@@ -232,7 +251,7 @@ TEST_F(LaneSetPeersTest, AllocatesNothingForIllegalLane) {
   OpenAll();
   const int before = device_.taken;
   std::vector<Preamble> wrong;
-  for (int channel : {-1, kChannels, kMaxChannels - 1, kMaxChannels + 1, 1 << 30})
+  for (int channel : {-1, kChannels, kMaxChannels - 1, 2 * kMaxChannels, 1 << 30})
     wrong.push_back(LaneFrom(2, 0, ChannelId(channel)));
   for (int from : {-1, 0, kHosts, 1 << 30}) wrong.push_back(LaneFrom(from, 0, kFirst));
   for (const Preamble& preamble : wrong) {
@@ -264,13 +283,14 @@ TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   int fit = 0;
   absl::Status status;
   for (int h = 1; h < kHosts; ++h) {
-    status = set->ReceiveFrom(kMessageChannel, HostIndex(h)).status();
+    status = set->ReceiveFrom(kFirst, HostIndex(h)).status();
     fit += status.ok() ? 1 : 0;
   }
-  status = set->StagingTo(kFirst, HostIndex(1)).status();
+  EXPECT_EQ(fit, 3);
+  EXPECT_TRUE(set->StagingTo(kFirst, HostIndex(1)).ok());
+  status = set->StagingTo(kFirst, HostIndex(2)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("use fewer channels"));
-  EXPECT_EQ(fit, 3) << "besides the ring's slots";
 }
 
 }  // namespace lane_set_peers_test

@@ -79,7 +79,7 @@ class MessageLoopTest : public testing::Test {
                      .hosts = 1,
                      .self = HostIndex(0),
                      .slice_bytes = 256,
-                     .open_lane = [](HostIndex) -> SendLane* { return nullptr; },
+                     .open_lane = [](HostIndex, int) -> SendLane* { return nullptr; },
                      .tally = &tally_},
                     ranks_};
 };

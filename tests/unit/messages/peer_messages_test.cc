@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "service/frontend/captured_groups.h"
@@ -26,7 +29,7 @@ constexpr uint64_t kPerSlice = kFakeLaneShape.slot_bytes / sizeof(int32_t);
 class PeerMessagesTest : public testing::Test {
  protected:
   PeerMessagesTest() {
-    messages_.Attach(receive_);
+    messages_.Attach(0, receive_);
     std::iota(buffer_.begin(), buffer_.end(), 0);
   }
 
@@ -41,9 +44,10 @@ class PeerMessagesTest : public testing::Test {
         kind == OpKind::kSend ? RankPair{kOurs, kTheirs} : RankPair{kTheirs, kOurs};
     return messages_.Add({.call = &calls_.back(), .port = nullptr, .pair = pair, .number = number});
   }
-  static MessageTag Announcement(uint64_t number, uint64_t count) {
+  static MessageTag Announcement(uint64_t number, uint64_t count, uint16_t stripes = 1) {
     return {.kind = MessageTag::Kind::kAnnouncement,
             .type = DataType::kInt32,
+            .stripes = stripes,
             .pair = {kOurs, kTheirs},
             .number = number,
             .amount = count};
@@ -64,22 +68,39 @@ class PeerMessagesTest : public testing::Test {
   }
   MessageTag SentTag(SliceNumber n) const { return MessageFromTag(send_.TagAt(n)); }
 
+  PeerMessages::Options OptionsOf() {
+    return {.open =
+                [this](int lane) {
+                  ++opened_;
+                  return lane == 0 ? &send_ : &other_sends_[lane];
+                },
+            .slice_bytes = kFakeLaneShape.slot_bytes,
+            .home_of = [](const RankPair&) { return 0; },
+            .channels = [this] { return channels_; },
+            .may_send =
+                [](const RankPair& pair) {
+                  return pair.source == kOurs && pair.destination == kTheirs;
+                },
+            .may_receive =
+                [](const RankPair& pair) {
+                  return pair.source == kTheirs && pair.destination == kOurs;
+                }};
+  }
+  static std::vector<int32_t> Values(uint64_t first, uint64_t count) {
+    std::vector<int32_t> values(count);
+    std::iota(values.begin(), values.end(), static_cast<int32_t>(first));
+    return values;
+  }
+
   FakeSendLane send_;
   FakeRecvLane receive_;
+  std::map<int, FakeSendLane> other_sends_;  // by message lane
   int opened_ = 0;
+  int channels_ = 1;
   std::vector<int32_t> buffer_ = std::vector<int32_t>(1000);
   std::deque<PostedMessage> calls_;
   std::vector<OpenMessage> done_;
-  PeerMessages messages_{{.open =
-                              [this] {
-                                ++opened_;
-                                return &send_;
-                              },
-                          .slice_bytes = kFakeLaneShape.slot_bytes,
-                          .may_send =
-                              [](const RankPair& pair) {
-                                return pair.source == kOurs && pair.destination == kTheirs;
-                              }}};
+  PeerMessages messages_{OptionsOf()};
 };
 
 TEST_F(PeerMessagesTest, SendWaitsForReceiveWithoutOpeningLane) {
@@ -125,23 +146,24 @@ TEST_F(PeerMessagesTest, ResumesAfterMissingCredit) {
 }
 
 TEST_F(PeerMessagesTest, AnnouncesReceiveAndFillsItInPlace) {
-  ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
+  ASSERT_TRUE(Add(OpKind::kRecv, kPerSlice + 2, 1, /*at=*/100).ok());
   ASSERT_TRUE(Add(OpKind::kRecv, 2, 2, /*at=*/200).ok());
   ASSERT_TRUE(Poll().ok());
   ASSERT_EQ(send_.next(), 2u);
   EXPECT_EQ(SentTag(0).kind, MessageTag::Kind::kAnnouncement);
-  EXPECT_EQ(SentTag(0).amount, 4u);
+  EXPECT_EQ(SentTag(0).amount, kPerSlice + 2);
+  EXPECT_EQ(SentTag(0).stripes, 1);
   EXPECT_EQ(SentTag(1).number, 2u);
   Arrive(Payload(2, 0), {7, 8});  // the second one arrives first
-  Arrive(Payload(1, 0), {1, 2});
+  Arrive(Payload(1, 0), Values(1000, kPerSlice));
   ASSERT_TRUE(Poll().ok());
   ASSERT_EQ(done_.size(), 1u);
   EXPECT_EQ(done_[0].number, 2u);
-  Arrive(Payload(1, 8), {3, 4});
+  Arrive(Payload(1, kFakeLaneShape.slot_bytes), Values(1000 + kPerSlice, 2));
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 2u);
-  EXPECT_THAT(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 104),
-              ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 100 + kPerSlice + 2),
+            Values(1000, kPerSlice + 2));
   EXPECT_THAT(std::vector<int32_t>(buffer_.begin() + 200, buffer_.begin() + 202),
               ElementsAre(7, 8));
 }
@@ -187,10 +209,8 @@ TEST_F(PeerMessagesTest, RejectsInvalidSlices) {
   lies.back().kind = static_cast<MessageTag::Kind>(9);
   for (const MessageTag& lie : lies) {
     FakeRecvLane lane;
-    PeerMessages messages({.open = [this] { return &send_; },
-                           .slice_bytes = 256,
-                           .may_send = [](const RankPair& p) { return p.source == kOurs; }});
-    messages.Attach(lane);
+    PeerMessages messages(OptionsOf());
+    messages.Attach(0, lane);
     ASSERT_TRUE(lane.Arrive({}, ToTag(lie)));
     bool moved = false;
     EXPECT_TRUE(absl::IsDataLoss(messages.Poll(done_, &moved)));
@@ -219,31 +239,29 @@ TEST_F(PeerMessagesTest, PlacesDuplicatePayloadOnce) {
 }
 
 TEST_F(PeerMessagesTest, RepeatedSliceGetsItsPreviousPlace) {
-  ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
+  ASSERT_TRUE(Add(OpKind::kRecv, kPerSlice + 2, 1, /*at=*/100).ok());
   ASSERT_TRUE(Poll().ok());
-  Arrive(Payload(1, 0), {1, 2});
+  Arrive(Payload(1, 0), Values(0, kPerSlice));
+  const MessageTag last = Payload(1, kFakeLaneShape.slot_bytes);
   std::vector<RegionSpan> pieces;
-  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(Payload(1, 8)), 8, pieces))
-      << "its bytes never arrive";
-  Arrive(Payload(1, 8), {3, 4});
+  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(last), 8, pieces)) << "its bytes never arrive";
+  Arrive(last, Values(kPerSlice, 2));
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 1u);
-  EXPECT_THAT(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 104),
-              ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 100 + kPerSlice + 2),
+            Values(0, kPerSlice + 2));
 }
 
 TEST_F(PeerMessagesTest, RejectsPayloadOutOfOrder) {
-  for (const uint64_t lie : {0, 8}) {
+  for (const uint64_t lie : {uint64_t{0}, uint64_t{2} * kFakeLaneShape.slot_bytes}) {
     SCOPED_TRACE(lie);
     FakeRecvLane lane;
-    PeerMessages messages({.open = [this] { return &send_; },
-                           .slice_bytes = 256,
-                           .may_send = [](const RankPair&) { return false; }});
-    messages.Attach(lane);
+    PeerMessages messages(OptionsOf());
+    messages.Attach(0, lane);
     calls_.push_back({.kind = OpKind::kRecv,
                       .type = DataType::kInt32,
                       .peer = kTheirs,
-                      .count = 4,
+                      .count = 3 * kPerSlice,
                       .memory = SpanOf(buffer_)});
     ASSERT_TRUE(
         messages
@@ -251,14 +269,23 @@ TEST_F(PeerMessagesTest, RejectsPayloadOutOfOrder) {
             .ok());
     bool moved = false;
     if (lie == 0) {
-      ASSERT_TRUE(lane.Arrive({1, 2}, ToTag(Payload(1, 0))));
+      ASSERT_TRUE(lane.Arrive(Values(0, kPerSlice), ToTag(Payload(1, 0))));
       ASSERT_TRUE(messages.Poll(done_, &moved).ok());
     }
-    ASSERT_TRUE(lane.Arrive({1, 2}, ToTag(Payload(1, lie))));
+    ASSERT_TRUE(lane.Arrive(Values(0, kPerSlice), ToTag(Payload(1, lie))));
     const absl::Status status = messages.Poll(done_, &moved);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("out of order"));
     EXPECT_THAT(done_, IsEmpty());
   }
+}
+
+TEST_F(PeerMessagesTest, RejectsShortSlice) {
+  ASSERT_TRUE(Add(OpKind::kRecv, 2 * kPerSlice, 1).ok());
+  Arrive(Payload(1, 0), {1, 2});
+  const absl::Status status = Poll();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("a slice of 8 bytes at byte 0; expected slices of 256"));
 }
 
 TEST_F(PeerMessagesTest, LimitsAnnouncedReceives) {
@@ -286,6 +313,171 @@ TEST_F(PeerMessagesTest, OnlyUnpostedCallsAreUnmatched) {
   EXPECT_NE(messages_.Unmatched(kTheirs, {{.peer = kOurs, .sent = 1, .received = 0}}), nullptr);
   EXPECT_NE(messages_.Unmatched(kTheirs, {}), nullptr);
   EXPECT_EQ(messages_.Unmatched(Rank(6), {}), nullptr);
+}
+
+// ---- Stripes ------------------------------------------------------------------------------------
+
+// Messages over three message lanes; the home lane of the pair is lane 1.
+class StripedMessagesTest : public PeerMessagesTest {
+ protected:
+  static constexpr int kLanes = 3;
+
+  StripedMessagesTest() {
+    channels_ = kLanes;
+    PeerMessages::Options options = OptionsOf();
+    options.home_lanes = kLanes;
+    options.home_of = [](const RankPair&) { return 1; };
+    striped_ = std::make_unique<PeerMessages>(options);
+    for (int lane = 0; lane < kLanes; ++lane) striped_->Attach(lane, receives_[lane]);
+  }
+  ~StripedMessagesTest() override { striped_.reset(); }
+
+  absl::Status AddStriped(OpKind kind, uint64_t count, uint64_t number) {
+    calls_.push_back({.kind = kind,
+                      .type = DataType::kInt32,
+                      .peer = kTheirs,
+                      .count = count,
+                      .memory = SpanOf(buffer_).Part(0, count * sizeof(int32_t))});
+    const RankPair pair =
+        kind == OpKind::kSend ? RankPair{kOurs, kTheirs} : RankPair{kTheirs, kOurs};
+    return striped_->Add({.call = &calls_.back(), .port = nullptr, .pair = pair, .number = number});
+  }
+  absl::Status PollStriped() {
+    for (;;) {
+      bool moved = false;
+      const absl::Status status = striped_->Poll(done_, &moved);
+      if (!status.ok() || !moved) return status;
+    }
+  }
+  void ArriveOn(int lane, const MessageTag& tag, const std::vector<int32_t>& values = {}) {
+    ASSERT_TRUE(receives_[lane].Arrive(values, ToTag(tag)));
+  }
+  FakeSendLane& SendOn(int lane) { return lane == 0 ? send_ : other_sends_[lane]; }
+  // The offsets of all payloads posted to a lane, in order.
+  std::vector<uint64_t> OffsetsOn(int lane) {
+    std::vector<uint64_t> offsets;
+    for (SliceNumber n = 0; n < SendOn(lane).next(); ++n) {
+      const MessageTag tag = MessageFromTag(SendOn(lane).TagAt(n));
+      if (tag.kind == MessageTag::Kind::kPayload) offsets.push_back(tag.amount);
+    }
+    return offsets;
+  }
+
+  FakeRecvLane receives_[kLanes];
+  std::unique_ptr<PeerMessages> striped_;
+};
+
+TEST_F(StripedMessagesTest, SendsSlicesOverAllLanesFromTheHomeOn) {
+  ArriveOn(1, Announcement(1, 7 * kPerSlice + 1, /*stripes=*/3));
+  ASSERT_TRUE(AddStriped(OpKind::kSend, 7 * kPerSlice + 1, 1).ok());
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(OffsetsOn(1), (std::vector<uint64_t>{0, 3 * 256, 6 * 256}));
+  EXPECT_EQ(OffsetsOn(2), (std::vector<uint64_t>{256, 4 * 256, 7 * 256}));
+  EXPECT_EQ(OffsetsOn(0), (std::vector<uint64_t>{2 * 256, 5 * 256}));
+  EXPECT_EQ(SendOn(2).Read(2), Values(7 * kPerSlice, 1)) << "the rest";
+  // It is complete when the last lane is.
+  for (const int lane : {2, 0}) {
+    SendOn(lane).copied = kNoLimit;
+    ASSERT_TRUE(PollStriped().ok());
+    EXPECT_THAT(done_, IsEmpty());
+  }
+  EXPECT_TRUE(striped_->busy());
+  SendOn(1).copied = kNoLimit;
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(done_.size(), 1u);
+  EXPECT_FALSE(striped_->busy());
+}
+
+TEST_F(StripedMessagesTest, ShortMessagesStayOnHomeLane) {
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 2 * kPerSlice - 1, 1).ok());
+  ASSERT_TRUE(AddStriped(OpKind::kSend, 2 * kPerSlice - 1, 1).ok());
+  ArriveOn(1, Announcement(1, 2 * kPerSlice - 1));
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(opened_, 1);
+  EXPECT_EQ(MessageFromTag(SendOn(1).TagAt(0)).stripes, 1);
+  EXPECT_EQ(OffsetsOn(1), (std::vector<uint64_t>{0, 256}));
+}
+
+TEST_F(StripedMessagesTest, ReceivesStripesInAnyOrderOfLanes) {
+  std::fill(buffer_.begin(), buffer_.end(), -1);
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 4 * kPerSlice + 1, 1).ok());
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(MessageFromTag(SendOn(1).TagAt(0)).stripes, 3);
+  const auto arrive = [&](int lane, uint64_t slice, uint64_t count = kPerSlice) {
+    ArriveOn(lane, Payload(1, 256 * slice), Values(slice * kPerSlice, count));
+    ASSERT_TRUE(PollStriped().ok());
+  };
+  arrive(2, 1);
+  arrive(2, 4, 1);
+  arrive(0, 2);
+  arrive(1, 0);
+  EXPECT_THAT(done_, IsEmpty());
+  arrive(1, 3);
+  EXPECT_EQ(done_.size(), 1u);
+  EXPECT_EQ(std::vector<int32_t>(buffer_.begin(), buffer_.begin() + 4 * kPerSlice + 1),
+            Values(0, 4 * kPerSlice + 1));
+}
+
+// The channels of a strategy change between two receives; the first one is still in flight.
+TEST_F(StripedMessagesTest, EachMessageKeepsItsAnnouncedStripes) {
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 3 * kPerSlice, 1).ok());
+  channels_ = 2;
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 3 * kPerSlice, 2).ok());
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(MessageFromTag(SendOn(1).TagAt(0)).stripes, 3);
+  EXPECT_EQ(MessageFromTag(SendOn(1).TagAt(1)).stripes, 2);
+  ArriveOn(2, Payload(2, 256), Values(kPerSlice, kPerSlice));
+  ArriveOn(1, Payload(2, 0), Values(0, kPerSlice));
+  ArriveOn(1, Payload(2, 512), Values(2 * kPerSlice, kPerSlice));
+  ASSERT_TRUE(PollStriped().ok());
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].number, 2u);
+  for (const auto& [lane, slice] : {std::pair{0, 2}, {1, 0}, {2, 1}}) {
+    const auto at = static_cast<uint64_t>(slice);
+    ArriveOn(lane, Payload(1, at * 256), Values(at * kPerSlice, kPerSlice));
+  }
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(done_.size(), 2u);
+}
+
+TEST_F(StripedMessagesTest, NamesBothCallsOfDifferentLength) {
+  ASSERT_TRUE(AddStriped(OpKind::kSend, 4 * kPerSlice, 1).ok());
+  ArriveOn(1, Announcement(1, 5 * kPerSlice, /*stripes=*/3));
+  const absl::Status status = PollStriped();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("send #1 of rank 0 to rank 5 count 256"));
+  EXPECT_THAT(status.message(), HasSubstr("recv #1 of rank 5 from rank 0 count 320"));
+  for (int lane = 0; lane < kLanes; ++lane) EXPECT_THAT(OffsetsOn(lane), IsEmpty());
+}
+
+TEST_F(StripedMessagesTest, RejectsSliceOnAnotherLane) {
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 3 * kPerSlice, 1).ok());
+  const std::vector<int32_t> before = buffer_;
+  ArriveOn(2, Payload(1, 0), Values(500, kPerSlice));
+  const absl::Status status = PollStriped();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("byte 0 arrived on message lane 2; expected lane 1"));
+  EXPECT_EQ(buffer_, before);
+}
+
+TEST_F(StripedMessagesTest, RejectsAnnouncementOnAnotherLane) {
+  ArriveOn(0, Announcement(1, 1));
+  const absl::Status status = PollStriped();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("message lane 0; expected lane 1, the pair's home"));
+}
+
+TEST_F(StripedMessagesTest, RejectsInvalidNumberOfStripes) {
+  for (const uint16_t stripes : {0, 5, 65535}) {
+    FakeRecvLane lane;
+    PeerMessages messages(OptionsOf());
+    messages.Attach(0, lane);
+    ASSERT_TRUE(lane.Arrive({}, ToTag(Announcement(1, 4 * kPerSlice, stripes))));
+    bool moved = false;
+    const absl::Status status = messages.Poll(done_, &moved);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("stripes; expected 1 to 4"));
+  }
 }
 
 }  // namespace peer_messages_test

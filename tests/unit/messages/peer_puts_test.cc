@@ -83,8 +83,9 @@ class PeerPutsTest : public testing::Test {
                   .may_send =
                       [](const RankPair& pair) {
                         return pair == RankPair{kOurs, kTheirs};
-                      }},
-                 outbox_};
+                      },
+                  .outbox_of = [this](const RankPair&) -> Outbox& { return outbox_; },
+                  .slice_bytes = kWindowBytes}};
 };
 
 TEST_F(PeerPutsTest, RequestsWindowOnceAndSendsPutsInOrder) {

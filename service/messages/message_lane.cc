@@ -1,0 +1,131 @@
+#include "service/messages/message_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// The tag of the next slice of a transfer; `last`: it is the last slice.
+MessageTag TagOf(const Transfer& transfer, bool last) {
+  const PostedMessage& call = *transfer.message.call;
+  MessageTag tag{.kind = MessageTag::Kind::kPayload,
+                 .type = call.type,
+                 .pair = transfer.message.pair,
+                 .number = transfer.message.number,
+                 .amount = transfer.offset};
+  if (call.kind == OpKind::kSend) return tag;
+  tag.kind = last ? MessageTag::Kind::kSignal : MessageTag::Kind::kPut;
+  tag.signal = call.signal;
+  tag.number = call.window;
+  tag.amount = call.window_offset + transfer.offset;
+  return tag;
+}
+
+// Returns true if it was the message's last stripe.
+bool FinishStripe(const StripeCount& unfinished) {
+  return unfinished == nullptr || --*unfinished == 0;
+}
+
+}  // namespace
+
+MessageLane::~MessageLane() {
+  if (receive_ != nullptr) receive_->SetSink(nullptr);
+}
+
+void MessageLane::Attach(RecvLane& lane) {
+  receive_ = &lane;
+  lane.SetSink(this);
+}
+
+// ---- Incoming -----------------------------------------------------------------------------------
+
+absl::Status MessageLane::PollIncoming(std::vector<OpenMessage>& done, bool* moved) {
+  for (Landing landing = receive_->Landed(next_slice_); landing != Landing::kNotYet;
+       landing = receive_->Landed(next_slice_)) {
+    *moved = true;
+    MCCS_RETURN_IF_ERROR(owner_.OnSlice({.lane = lane_,
+                                         .number = next_slice_,
+                                         .tag = MessageFromTag(receive_->Tag(next_slice_)),
+                                         .bytes = receive_->Bytes(next_slice_),
+                                         .landing = landing},
+                                        done));
+    receive_->Release(next_slice_++);
+  }
+  return absl::OkStatus();
+}
+
+bool MessageLane::FindDestination(const SliceTag& tag, uint32_t bytes,
+                                  std::vector<RegionSpan>& pieces) {
+  // Slices arrive in order, so this is the first one that has not arrived.
+  SliceNumber number = next_slice_;
+  while (receive_->Landed(number) != Landing::kNotYet) ++number;
+  return owner_.FindDestination(
+      {.lane = lane_, .number = number, .tag = MessageFromTag(tag), .bytes = bytes}, pieces);
+}
+
+// ---- Outgoing -----------------------------------------------------------------------------------
+
+absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
+  std::deque<MessageTag>& announcements = outbox_.announcements;
+  while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
+    if (announcements.front().kind == MessageTag::Kind::kWindowReply) owner_.OnWindowReplyPosted();
+    announcements.pop_front();
+    *moved = true;
+  }
+  while (announcements.empty() && !outbox_.transfers.empty()) {
+    MCCS_ASSIGN_OR_RETURN(const bool posted, PostNext());
+    if (!posted) break;
+    *moved = true;
+  }
+  while (!unacknowledged_.empty() && unacknowledged_.front().last < send_->source_free()) {
+    const Unacknowledged& front = unacknowledged_.front();
+    if (FinishStripe(front.unfinished)) done.push_back(front.message);
+    unacknowledged_.pop_front();
+    *moved = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> MessageLane::PostNext() {
+  Transfer& front = outbox_.transfers.front();
+  const OpenMessage& message = front.message;
+  const uint64_t bytes = std::min<uint64_t>(slice_bytes_, message.bytes() - front.offset);
+  const bool last = message.bytes() - front.offset <= front.stride;
+  SliceNumber slice;
+  if (!Post(message.memory().Part(front.offset, bytes), TagOf(front, last), &slice)) return false;
+  Transfer transfer = std::move(front);
+  outbox_.transfers.pop_front();
+  if (!last) {
+    transfer.offset += transfer.stride;
+    outbox_.transfers.push_back(std::move(transfer));
+    return true;
+  }
+  unacknowledged_.push_back(
+      {.message = transfer.message, .last = slice, .unfinished = std::move(transfer.unfinished)});
+  if (IsOneSided(transfer.message.call->kind)) {
+    MCCS_RETURN_IF_ERROR(owner_.OnPosted(transfer.message));
+  }
+  return true;
+}
+
+bool MessageLane::Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number) {
+  if (send_ == nullptr) send_ = owner_.OpenLane(lane_);
+  // If the lane has failed for good, the owner of the lanes ends the communicator.
+  const auto posted = send_->Post({&piece, piece.bytes > 0 ? 1u : 0u}, ToTag(tag));
+  if (!posted.ok() || !posted->has_value()) return false;
+  if (number != nullptr) *number = **posted;
+  return true;
+}
+
+const OpenMessage* MessageLane::UnacknowledgedPut(Rank rank) const {
+  for (const Unacknowledged& posted : unacknowledged_) {
+    const bool put = IsOneSided(posted.message.call->kind);
+    if (put && posted.message.pair.destination == rank) return &posted.message;
+  }
+  return nullptr;
+}
+
+}  // namespace mccs

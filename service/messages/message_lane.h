@@ -1,0 +1,93 @@
+// One message lane between this host and one other, in both directions (striping.h): what waits to
+// be sent on it, what is sent and not acknowledged, and the slices that arrive on it.
+//
+// Announcements have precedence, because the peer waits for them. Payloads alternate slice by
+// slice, so that a long message does not block a short one.
+//
+// OWNER: PeerMessages. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_MESSAGES_MESSAGE_LANE_H_
+#define MCCS_SERVICE_MESSAGES_MESSAGE_LANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/messages/open_message.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+class MessageLane final : private SliceSink {
+ public:
+  // The messages and puts whose slices the lanes carry.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // Returns the lane to the peer; called once, when there is data to send.
+    virtual SendLane* OpenLane(int lane) = 0;
+    // Finds the memory for the payload of a slice that arrives. False: it lands in its slot.
+    virtual bool FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) = 0;
+    // A slice has arrived. Appends the messages that it completes to `done`.
+    virtual absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) = 0;
+    // The lane has all slices of a one-sided call.
+    virtual absl::Status OnPosted(const OpenMessage& call) = 0;
+    // The lane has a kWindowReply.
+    virtual void OnWindowReplyPosted() = 0;
+  };
+
+  // `slice_bytes`: maximum payload of a slice. LIFETIME: `owner` and the lanes outlive this.
+  MessageLane(Owner& owner, int lane, uint32_t slice_bytes)
+      : owner_(owner), lane_(lane), slice_bytes_(slice_bytes) {}
+  ~MessageLane() override;
+  MessageLane(const MessageLane&) = delete;
+  MessageLane& operator=(const MessageLane&) = delete;
+
+  // The peer has opened its direction.
+  void Attach(RecvLane& lane);
+
+  Outbox& outbox() { return outbox_; }
+  bool has_arrived() const {
+    return receive_ != nullptr && receive_->Landed(next_slice_) != Landing::kNotYet;
+  }
+  // REQUIRES: has_arrived(). Passes arrived slices to the owner.
+  absl::Status PollIncoming(std::vector<OpenMessage>& done, bool* moved);
+  // Posts what waits, as far as the lane accepts it, and appends acknowledged messages to `done`.
+  absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
+
+  // Data of this host is in flight or waits for the lane.
+  bool busy() const {
+    return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
+  }
+  // A put or signal for `rank` that the lane has and the peer has not acknowledged; null if there
+  // is none.
+  const OpenMessage* UnacknowledgedPut(Rank rank) const;
+
+ private:
+  struct Unacknowledged {
+    OpenMessage message;
+    SliceNumber last = 0;
+    StripeCount unfinished = nullptr;
+  };
+
+  bool FindDestination(const SliceTag& tag, uint32_t bytes,
+                       std::vector<RegionSpan>& pieces) override;
+  // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
+  // none.
+  absl::StatusOr<bool> PostNext();
+  bool Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number);
+
+  Owner& owner_;
+  const int lane_;
+  const uint32_t slice_bytes_;
+  SendLane* send_ = nullptr;
+  RecvLane* receive_ = nullptr;
+  SliceNumber next_slice_ = 0;  // the next slice from the peer
+  Outbox outbox_;
+  std::deque<Unacknowledged> unacknowledged_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_MESSAGES_MESSAGE_LANE_H_
