@@ -44,6 +44,38 @@ absl::Status CheckLayout(const Layout& layout) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHomes(const ChannelOrders& orders, const Layout& layout) {
+  if (orders.homes.empty()) return absl::OkStatus();
+  if (orders.homes.size() != orders.rings.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("home ranks of ", orders.homes.size(),
+                                                   " channels; expected ", orders.rings.size()));
+  }
+  for (size_t c = 0; c < orders.homes.size(); ++c) {
+    const std::vector<LocalIndex>& homes = orders.homes[c];
+    if (homes.empty()) continue;
+    if (homes.size() != layout.hosts.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "channel ", c, ": ", homes.size(), " home ranks for ", layout.hosts.size(), " hosts"));
+    }
+    for (size_t h = 0; h < homes.size(); ++h) {
+      const size_t ranks = layout.hosts[h].size();
+      if (homes[h] >= LocalIndex(0) && static_cast<size_t>(homes[h].value()) < ranks) continue;
+      return absl::InvalidArgumentError(absl::StrCat("channel ", c, ": home rank ",
+                                                     homes[h].value(), " on host ", h,
+                                                     ": expected 0 to ", ranks - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+LocalIndex HomeOf(const ChannelOrders& orders, const Layout& layout, size_t channel,
+                  HostIndex host) {
+  const auto h = static_cast<size_t>(host.value());
+  if (!orders.homes.empty() && !orders.homes[channel].empty()) return orders.homes[channel][h];
+  return DefaultHome(ChannelId(static_cast<int32_t>(channel)),
+                     static_cast<int>(layout.hosts[h].size()));
+}
+
 absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
   if (orders.rings.empty())
     return absl::InvalidArgumentError("no channel: at least one ring is required");
@@ -198,6 +230,7 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self) {
   MCCS_RETURN_IF_ERROR(CheckLayout(layout));
   MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
+  MCCS_RETURN_IF_ERROR(CheckHomes(orders, layout));
   MCCS_RETURN_IF_ERROR(CheckKey(key, layout));
   if (self.value() < 0 || self.value() >= layout.host_count()) {
     return absl::InvalidArgumentError(
@@ -205,7 +238,8 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
   }
   Plan plan = Frame(key, layout);
   for (size_t c = 0; c < orders.rings.size(); ++c) {
-    const Ring ring(layout, orders.rings[c], ChannelId(static_cast<int32_t>(c)), self);
+    const Ring ring(layout, orders.rings[c], ChannelId(static_cast<int32_t>(c)), self,
+                    HomeOf(orders, layout, c, self));
     MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan, layout, ring));
     plan.programs.push_back(std::move(program));
   }
