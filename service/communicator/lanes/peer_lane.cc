@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {
@@ -14,9 +15,15 @@ constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
 
+std::string NameOf(ChannelId channel) {
+  return IsMessageChannel(channel) ? absl::StrCat("message lane ", MessageLaneOf(channel))
+                                   : absl::StrCat("channel ", channel.value());
+}
+
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
-  return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
-                                                ToString(peer), ": ", std::string(lane.message())));
+  return absl::Status(
+      lane.code(), absl::StrCat(IsMessageChannel(channel) ? "" : "lane of ", NameOf(channel),
+                                " with host ", ToString(peer), ": ", std::string(lane.message())));
 }
 
 }  // namespace
@@ -231,7 +238,7 @@ MonotonicNs OutgoingLane::NextDeadline() const {
 }
 
 std::string OutgoingLane::Describe() const {
-  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.route.to));
+  return absl::StrCat(NameOf(channel()), " to ", ToString(options_.route.to));
 }
 
 agent::v1::Lane OutgoingLane::Stats() const {
@@ -300,7 +307,7 @@ void IncomingLane::MarkDeparted() {
 }
 
 std::string IncomingLane::Describe() const {
-  return absl::StrCat("channel ", channel().value(), " from ", ToString(origin_.endpoint));
+  return absl::StrCat(NameOf(channel()), " from ", ToString(origin_.endpoint));
 }
 
 }  // namespace mccs

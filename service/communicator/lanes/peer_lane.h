@@ -146,7 +146,7 @@ class OutgoingLane {
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
-  // "channel 0 to 10.0.0.2:7400".
+  // "channel 0 to 10.0.0.2:7400", "message lane 1 to 10.0.0.2:7400".
   std::string Describe() const;
   agent::v1::Lane Stats() const;
 
