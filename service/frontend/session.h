@@ -140,7 +140,9 @@ class Session {
   // ---- Turns ------------------------------------------------------------------------------------
 
   bool PollMessages(TurnBudget& budget);
-  bool MayEndRank(const TenantMessage& message) const;
+  bool MayEndRank(const TenantMessage& message);
+  // The rank whose CommInit had this number. Searches all ranks.
+  std::map<uint32_t, RankSlot>::iterator FindByInit(uint64_t init_request);
   // The row of a message that passes the checks of all requests; otherwise the session must end.
   absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
   void CloseDescriptors();
