@@ -47,6 +47,7 @@ def measurements(_lab):
             values[f"{name}/leader"] = line["leader_cpu_ms"]
             values[f"{name}/turn"] = max(line["leader_longest_turn_ms"], line["member_longest_turn_ms"])
             values[f"{name}/sent"] = max(line["leader_sent_bytes"], line["member_sent_bytes"])
+            values[f"{name}/per_host"] = line["leader_sent_bytes"] / line["hosts"]
         return values
 
     def slices():
@@ -78,6 +79,7 @@ def rows():
         where = f"init of {8 * FORMING_HOSTS} ranks on {FORMING_HOSTS} hosts, jitter {jitter} us"
         yield Row(f"{where}: leader's processor time", "ms", of(f"{name}/leader"), at_most(500), **lower)
         yield Row(f"{where}: longest turn", "ms", of(f"{name}/turn"), **lower)
+        yield Row(f"{where}: bytes that the leader sends per host", "B", of(f"{name}/per_host"), **lower)
         yield Row(f"{where}: bytes of a host over those with {SMALLER} hosts", "x",
                   ratio(f"{name}/sent", f"scale/forming/{SMALLER}/{jitter}/sent"),
                   at_most(FORMING_HOSTS / SMALLER * 1.1), **lower)
