@@ -50,6 +50,7 @@ absl::StatusOr<Executor::Loaded*> Executor::Load(const Operation& operation) {
     loading.feeds.push_back(std::move(feeds));
   }
   MCCS_ASSIGN_OR_RETURN(loading.device_plan, device_.Load(std::move(to_load)));
+  loaded_bytes_ += static_cast<int64_t>(loading.device_plan->memory_bytes());
   MakeRoom(loading.device_plan->memory_bytes());
   runs_.push_back(std::move(loading));
   return &runs_.back();

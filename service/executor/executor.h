@@ -79,6 +79,8 @@ class Executor {
 
   // Operations that have started and are not complete. They complete in the order of their starts.
   size_t running() const { return runs_.size(); }
+  // Memory of all plans that were loaded so far; the time to load them is proportional to it.
+  int64_t loaded_bytes() const { return loaded_bytes_; }
   // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
   // After kInvalidArgument from Poll() or PollLast().
@@ -108,6 +110,7 @@ class Executor {
   std::deque<ChannelLanes> channels_;  // addresses are stable
   std::list<Loaded> idle_;             // most recently used first
   std::list<Loaded> runs_;             // oldest first
+  int64_t loaded_bytes_ = 0;
 };
 
 }  // namespace mccs

@@ -127,6 +127,7 @@ void Session::Run(TenantMessage& received) {
       return (this->*handler)(message);
     }
   }();
+  if (message_waits_) return;
   if constexpr (std::is_same_v<decltype(result), Outcome>) {
     if (result.has_value()) Answer<Reply>(request, *result);
   } else {
@@ -243,6 +244,10 @@ bool Session::PollMessages(TurnBudget& budget) {
     if (request.ok()) {
       (this->*(*request)->run)(message_);
       budget.Spend((*request)->cost + std::exchange(extra_cost_, 0));
+      if (message_waits_) {
+        CloseDescriptors();
+        return true;
+      }
     } else {
       EndOnError(request.status());
     }

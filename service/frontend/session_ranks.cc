@@ -255,9 +255,11 @@ Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSl
 absl::StatusOr<wire::EstimateReply> Session::HandleEstimate(const wire::Estimate& request,
                                                             RankSlot& slot) {
   wire::EstimateReply reply{};
-  MCCS_ASSIGN_OR_RETURN(reply.microseconds,
+  MCCS_ASSIGN_OR_RETURN(const std::optional<double> estimate,
                         slot.communicator()->Estimate(
                             {request.op, request.type, request.root_or_peer, request.count}));
+  message_waits_ = !estimate.has_value();
+  reply.microseconds = estimate.value_or(0);
   return reply;
 }
 

@@ -108,14 +108,20 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
 void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
+  former_plan_cost_ += plans_->cost();
   plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
+  former_plan_cost_ += executor_->loaded_bytes() * kCostPerLoadedByte;
   executor_ = MakeExecutor(device_, lanes, strategy);
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {
+  const int64_t before = plan_cost();
+  plan_cost_end_ = before + kPlanCostPerTurn;
   absl::StatusOr<bool> moved = Advance();
+  WorkOnPlans();  // for estimates
+  if (moved.ok()) *moved |= plan_cost() > before || plans_->has_work();
   if (!moved.ok()) {
     for (auto& running : running_) running->work.reset();  // They will not complete.
   } else if (*moved && running() && account_ != nullptr && account_->HasOperationQuota()) {
@@ -132,7 +138,9 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     if (moved && !running() && account_ != nullptr && account_->HasOperationQuota()) return true;
   }
   const uint64_t end = device_.inline_bytes() + kBytesPerTurn;
-  for (int i = 0; i < kOperationsPerTurn && device_.inline_bytes() < end; ++i) {
+  for (int i = 0;
+       i < kOperationsPerTurn && device_.inline_bytes() < end && plan_cost() < plan_cost_end_;
+       ++i) {
     // Operations after the boundary run under the other strategy: the owner switches first.
     if (!running() && change_.ReadyToSwitch(completed_)) return moved;
     MCCS_ASSIGN_OR_RETURN(const bool started, running() ? TryOverlap() : TryStart());
@@ -291,12 +299,38 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
   return Reached::kReady;
 }
 
+void OperationLoop::WorkOnPlans() {
+  if (plans_->has_work()) plans_->Work(plan_cost_end_ - plan_cost());
+}
+
+// ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
+// PreMulSum: each rank's input is scaled by the rank's own factor.
+absl::StatusOr<std::shared_ptr<const Plan>> OperationLoop::FindPlan(const PostedOperation& call) {
+  MCCS_RETURN_IF_ERROR(CheckShape(call, plans_->layout().rank_count()));
+  const bool scaled =
+      call.redop == ReduceOp::kPreMulSum || (call.redop == ReduceOp::kAvg && IsFloat(call.type));
+  PlanKey key{.kind = call.kind, .root = call.root, .scaled = scaled && Reduces(call.kind)};
+  for (;;) {
+    const std::optional<Algorithm> algorithm =
+        plans_->AlgorithmFor(call.kind, call.count * SizeOf(call.type));
+    if (algorithm.has_value()) {
+      key.algorithm = *algorithm;
+      MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, plans_->Find(key));
+      if (plan != nullptr) return plan;
+    }
+    if (plan_cost() >= plan_cost_end_) return nullptr;
+    WorkOnPlans();
+  }
+}
+
 absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, FindPlan(call));
+  if (plan == nullptr && !running()) state_ = LoopState::kWaitingPlan;
+  if (plan == nullptr || !executor_->MayStart(*plan)) return false;
   if (unused_.empty()) unused_.push_back(std::make_unique<Running>());
   Running& next = *unused_.back();
-  MCCS_ASSIGN_OR_RETURN(Operation operation, Bind(call, next));
-  if (!executor_->MayStart(*operation.plan)) return false;
+  MCCS_ASSIGN_OR_RETURN(Operation operation, Bind(call, std::move(plan), next));
   next.signature = signature_;
   next.key = last_key_ = key;
   next.bytes = BufferBytes(calls_);
@@ -319,22 +353,16 @@ absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   return true;
 }
 
-// ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
-// PreMulSum: each rank's input is scaled by the rank's own factor.
-absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call, Running& running) {
+absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call,
+                                              std::shared_ptr<const Plan> plan, Running& running) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
-  MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
+  const bool scaled = plan->key.scaled;
   Operation operation;
+  operation.plan = std::move(plan);
   OperationBinding& binding = operation.binding;
   binding.bytes = call.count * SizeOf(call.type);
-  PlanKey key{.kind = call.kind,
-              .algorithm = plans_->AlgorithmFor(call.kind, binding.bytes),
-              .root = call.root,
-              .scaled = factors || (average && IsFloat(call.type))};
-  key.scaled &= Reduces(call.kind);
-  MCCS_ASSIGN_OR_RETURN(operation.plan, plans_->GetOrBuild(key));
   running.geometry.emplace(*operation.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding.geometry = &*running.geometry;
   binding.type = call.type;
@@ -344,14 +372,14 @@ absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call, Runni
   binding.divisor = static_cast<uint64_t>(ranks);
   operation.tag = ToTag(signature_);
   operation.skew = strategy_.skew;
-  const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
+  const uint64_t share = scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   running.memory.resize(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
     MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
     running.memory[i] = {.input = own->input,
                          .output = own->output,
-                         .scaled = key.scaled,
+                         .scaled = scaled,
                          .scale_bits = factors ? own->scalar : share,
                          .scale_memory = own->scalar_memory};
   }
