@@ -60,7 +60,12 @@ def measurements(_lab):
     def plans():
         gather = json.loads(call(BIN / "plan_scale", "all_gather", "pat", GATHER_HOSTS))
         exchange = json.loads(call(BIN / "plan_scale", "all_to_all", "grid", FORMING_HOSTS))
-        return {"scale/gather/hops": gather["hops"], "scale/exchange/memory": exchange["lane_mib"],
+        parts = [json.loads(call(BIN / "plan_scale", kind, algorithm, FORMING_HOSTS, "--ranks-per-host", 8,
+                                 "--every", FORMING_HOSTS // 4))
+                 for kind, algorithm in (("all_gather", "ring"), ("reduce_scatter", "ring"), ("all_to_all", "grid"))]
+        longest = max(max(part["longest_part_ms"], part["longest_choice_part_ms"]) for part in parts)
+        return {"scale/plan/part": longest,
+                "scale/gather/hops": gather["hops"], "scale/exchange/memory": exchange["lane_mib"],
                 "scale/exchange/build": exchange["longest_build_ms"]}
 
     yield Measurement("plans over many hosts", 5, plans)
@@ -88,6 +93,8 @@ def rows():
               at_most(256), **lower)
     yield Row(f"all_to_all over {FORMING_HOSTS} hosts: longest time to build a plan", "ms", of("scale/exchange/build"),
               **lower)
+    yield Row(f"plans of {8 * FORMING_HOSTS} ranks on {FORMING_HOSTS} hosts: longest part of a turn", "ms",
+              of("scale/plan/part"), **lower)
     few, many = RING_HOSTS
     yield Row("ring all_reduce: instructions per slice", "", of(f"scale/slice/{few}"), **lower)
     yield Row(f"ring all_reduce: instructions per slice, {many} hosts over {few}", "x",
