@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "algorithms/build_plan.h"
 #include "algorithms/grid.h"
 #include "algorithms/pat.h"
 #include "algorithms/tree.h"
@@ -143,7 +144,7 @@ std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) c
 }
 
 Algorithm AlgorithmChooser::ByModel(Kind& known, OpKind kind, uint64_t bytes) {
-  if (known.candidates.empty()) known.candidates = Candidates(kind);
+  while (!known.prepared) PrepareNext(kind);
   const Candidate* best = &known.candidates.front();
   for (const Candidate& candidate : known.candidates) {
     if (CostUs(candidate, bytes) < CostUs(*best, bytes)) best = &candidate;
@@ -157,25 +158,57 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
     const auto algorithm = static_cast<Algorithm>(i);
     if (IsCandidate(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
   }
-  if (candidates.size() == 1) return candidates;  // No weights needed.
-  const std::vector<Candidate> usual{{.algorithm = UsualAlgorithm(kind), .weights = {}}};
-  const std::vector<HostIndex>& ring = inputs_.orders.rings.front();
-  const ChannelOrders first{{ring}};
-  const Rank root = inputs_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
-  for (Candidate& candidate : candidates) {
-    for (HostIndex host : SampledHosts(inputs_)) {
-      const PlanKey key{
-          .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
-      const auto plan = BuildPlan(key, inputs_.layout, first, host);
-      if (!plan.ok()) return usual;  // On all hosts; running the call returns the error.
-      PlanWeight weight = Weigh(*plan);
-      // The other channels do the same work, each on its own ring.
-      weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
-      weight.frame.programs.resize(inputs_.orders.rings.size());
-      candidate.weights.push_back(std::move(weight));
-    }
-  }
   return candidates;
+}
+
+bool AlgorithmChooser::IsPrepared(OpKind kind, uint64_t bytes) const {
+  return inputs_.layout.host_count() == 1 || kinds_[static_cast<size_t>(kind)].prepared ||
+         ByRule(kind, bytes).has_value();
+}
+
+std::vector<HostIndex> AlgorithmChooser::HostsToWeigh(Algorithm algorithm, OpKind kind) const {
+  const auto& hosts = inputs_.layout.hosts;
+  const bool even = std::ranges::all_of(
+      hosts, [&](const auto& ranks) { return ranks.size() == hosts.front().size(); });
+  const bool symmetric = algorithm == Algorithm::kRing || algorithm == Algorithm::kPat ||
+                         algorithm == Algorithm::kDirect;
+  // Every host does the same, each from its own position on the ring.
+  if (even && symmetric && !HasRoot(kind)) return {inputs_.orders.rings.front().front()};
+  return SampledHosts(inputs_);
+}
+
+uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
+  Kind& known = kinds_[static_cast<size_t>(kind)];
+  if (known.candidates.empty()) {
+    known.candidates = Candidates(kind);
+    known.prepared = known.candidates.size() == 1;  // No weights needed.
+    return 0;
+  }
+  const std::vector<HostIndex>& ring = inputs_.orders.rings.front();
+  const Rank root = inputs_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
+  for (Candidate& candidate : known.candidates) {
+    const std::vector<HostIndex> hosts = HostsToWeigh(candidate.algorithm, kind);
+    if (candidate.weights.size() == hosts.size()) continue;
+    const HostIndex host = hosts[candidate.weights.size()];
+    const PlanKey key{
+        .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
+    const ChannelOrders first{{ring}};
+    auto build = PlanBuild::Begin(key, inputs_.layout, first, host);
+    if (!build.ok() || !build->BuildNext().ok()) {
+      // On all hosts; running the call returns the error.
+      known.candidates = {{.algorithm = UsualAlgorithm(kind), .weights = {}}};
+      known.prepared = true;
+      return 0;
+    }
+    PlanWeight weight = Weigh(build->Take());
+    // The other channels do the same work, each on its own ring.
+    weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
+    weight.frame.programs.resize(inputs_.orders.rings.size());
+    candidate.weights.push_back(std::move(weight));
+    return build->last_parts();
+  }
+  known.prepared = true;
+  return 0;
 }
 
 double AlgorithmChooser::CostUs(const Candidate& candidate, uint64_t bytes) const {

@@ -6,6 +6,9 @@
 // middle and last, and the one with most ranks, with the root on the first. The slowest host
 // counts. Sizes are rounded up to a power of two, so a few cached results serve all calls.
 //
+// The plans that a kind needs are built one at a time (PrepareNext), so that a caller can divide
+// the time.
+//
 // THREAD: one.
 #ifndef MCCS_ALGORITHMS_ALGORITHM_CHOICE_H_
 #define MCCS_ALGORITHMS_ALGORITHM_CHOICE_H_
@@ -68,10 +71,15 @@ class AlgorithmChooser {
   // REQUIRES: ValidateChoice(parameters) is OK; a ring per channel, one channel or more.
   AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters);
 
-  // For a call of `bytes` bytes. The first call of a kind builds a few plans and caches their
-  // weights.
-  // REQUIRES: there are plans for the kind.
+  // For a call of `bytes` bytes. The first call of a kind builds what is not prepared, and caches
+  // the plans' weights.
+  // REQUIRES, for all: there are plans for the kind.
   Algorithm Choose(OpKind kind, uint64_t bytes);
+  // Choose has nothing to build.
+  bool IsPrepared(OpKind kind, uint64_t bytes) const;
+  // Builds one of the plans that Choose needs. Returns its parts (PlanBuild::last_parts).
+  // REQUIRES: !IsPrepared(kind, …).
+  uint64_t PrepareNext(OpKind kind);
 
  private:
   static constexpr int kSizeClasses = 41;  // up to 1 TiB; larger sizes use the last class
@@ -81,14 +89,18 @@ class AlgorithmChooser {
     std::vector<PlanWeight> weights;  // of the estimated hosts
   };
   struct Kind {
-    std::vector<Candidate> candidates;  // empty: not computed yet
+    std::vector<Candidate> candidates;  // empty: not known yet
+    bool prepared = false;              // all have their weights, or need none
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 
   bool IsCandidate(Algorithm algorithm, OpKind kind) const;
   std::optional<Algorithm> ByRule(OpKind kind, uint64_t bytes) const;
   Algorithm ByModel(Kind& known, OpKind kind, uint64_t bytes);
+  // Without weights.
   std::vector<Candidate> Candidates(OpKind kind) const;
+  // The hosts whose plans are estimated for this algorithm.
+  std::vector<HostIndex> HostsToWeigh(Algorithm algorithm, OpKind kind) const;
   double CostUs(const Candidate& candidate, uint64_t bytes) const;
 
   const ChoiceInputs inputs_;

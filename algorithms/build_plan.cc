@@ -1,5 +1,7 @@
 // Builds a plan from a key: validates the inputs, computes the common frame, and calls the builder
 // of the programs.
+#include "algorithms/build_plan.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -224,10 +226,20 @@ absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, con
   }
 }
 
+uint64_t PartsOf(const Program& program) {
+  uint64_t parts = 0;
+  for (const Step& step : program.steps) {
+    parts += 1 + step.pieces.size() + step.after.size();
+    for (const Combine& combine : step.combines)
+      parts += 1 + combine.sources.size() + combine.destinations.size();
+  }
+  return parts;
+}
+
 }  // namespace
 
-absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
-                               const ChannelOrders& orders, HostIndex self) {
+absl::StatusOr<PlanBuild> PlanBuild::Begin(const PlanKey& key, const Layout& layout,
+                                           const ChannelOrders& orders, HostIndex self) {
   MCCS_RETURN_IF_ERROR(CheckLayout(layout));
   MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
   MCCS_RETURN_IF_ERROR(CheckHomes(orders, layout));
@@ -236,14 +248,32 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
     return absl::InvalidArgumentError(
         absl::StrCat("host ", self.value(), " is out of range of ", layout.host_count(), " hosts"));
   }
-  Plan plan = Frame(key, layout);
-  for (size_t c = 0; c < orders.rings.size(); ++c) {
-    const Ring ring(layout, orders.rings[c], ChannelId(static_cast<int32_t>(c)), self,
-                    HomeOf(orders, layout, c, self));
-    MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan, layout, ring));
-    plan.programs.push_back(std::move(program));
-  }
-  return plan;
+  return PlanBuild(Frame(key, layout), layout, orders, self);
+}
+
+PlanBuild::PlanBuild(Plan plan, const Layout& layout, const ChannelOrders& orders, HostIndex self)
+    : plan_(std::move(plan)),
+      layout_(&layout),
+      orders_(&orders),
+      self_(self),
+      last_parts_(static_cast<uint64_t>(layout.rank_count()) +
+                  orders.rings.size() * layout.hosts.size()) {}
+
+absl::Status PlanBuild::BuildNext() {
+  const size_t channel = plan_.programs.size();
+  const Ring ring(*layout_, orders_->rings[channel], ChannelId(static_cast<int32_t>(channel)),
+                  self_, HomeOf(*orders_, *layout_, channel, self_));
+  MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan_, *layout_, ring));
+  last_parts_ = PartsOf(program);
+  plan_.programs.push_back(std::move(program));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
+                               const ChannelOrders& orders, HostIndex self) {
+  MCCS_ASSIGN_OR_RETURN(PlanBuild build, PlanBuild::Begin(key, layout, orders, self));
+  while (!build.done()) MCCS_RETURN_IF_ERROR(build.BuildNext());
+  return build.Take();
 }
 
 int Layout::rank_count() const {

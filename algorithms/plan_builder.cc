@@ -8,24 +8,29 @@ namespace mccs {
 
 std::vector<Place> LocalRanks::Inputs(int32_t block) const {
   std::vector<Place> places;
+  places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Input(local, block));
   return places;
 }
 
 std::vector<Place> LocalRanks::WithReceived(Place received) const {
-  std::vector<Place> places = Inputs(received.block);
-  places.insert(places.begin(), received);
+  std::vector<Place> places;
+  places.reserve(count() + size_t{1});
+  places.push_back(received);
+  for (uint16_t local = 0; local < count(); ++local) places.push_back(Input(local, received.block));
   return places;
 }
 
 std::vector<Place> LocalRanks::Outputs(int32_t block) const {
   std::vector<Place> places;
+  places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Output(local, block));
   return places;
 }
 
 std::vector<Place> LocalRanks::OtherOutputs(int32_t block) const {
   std::vector<Place> places;
+  places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) {
     if (local != home_) places.push_back(Output(local, block));
   }
@@ -68,6 +73,8 @@ void ProgramBuilder::SendAllStaged(std::vector<StagedSend> sends) {
   for (size_t i = 0; i < sends.size(); ++i) {
     const auto send = static_cast<uint16_t>(first + sends.size() + i);
     std::vector<Combine> combines;
+    combines.reserve(sends[i].pieces.size());
+    staged[i].reserve(sends[i].pieces.size());
     for (Piece& piece : sends[i].pieces) {
       const auto number = static_cast<uint16_t>(staged[i].size());
       staged[i].push_back({Space::kStaged, send, number, piece.block});
@@ -107,6 +114,7 @@ uint16_t ProgramBuilder::ReceiveInto(HostIndex from, std::vector<Place> outputs)
 uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks) {
   const uint16_t receive = next_position();
   std::vector<Place> pieces;
+  pieces.reserve(blocks.size());
   for (int32_t block : blocks) {
     pieces.push_back(Received(receive, static_cast<uint16_t>(pieces.size()), block));
   }

@@ -33,12 +33,12 @@
 #include "controller/store/memory_store.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent_table.h"
+#include "service/communicator/reporter.h"
 
 namespace mccs {
 namespace {
 
-// As the daemons' reporters: one report of each active communicator per interval.
-constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
+constexpr int64_t kReportEveryNs = Reporter::kIntervalNs;
 constexpr int64_t kHeartbeatTimeoutNs = 60 * kNsPerSec;
 // Spans of activity in a report.
 constexpr int kSpansReported = 16;
@@ -86,11 +86,14 @@ class HostAgent {
 
   ~HostAgent() { context_.TryCancel(); }
 
-  // A communicator has progressed since its last report. Sends what is due.
+  // A communicator has progressed since its last report.
   void Report(int communicator, MonotonicNs now, Sent* sent) {
     if (communicator == 0) ++rounds_;
     table_.Report(ReportOf(communicator, now));
     ++sent->reports;
+    SendDue(now, sent);
+  }
+  void SendDue(MonotonicNs now, Sent* sent) {
     for (const agent::v1::FromAgent& message : table_.TakeUnsent(now)) {
       ++sent->messages;
       sent->bytes += message.ByteSizeLong();
@@ -172,20 +175,49 @@ class HostAgent {
   std::unique_ptr<grpc::ClientReaderWriter<agent::v1::FromAgent, agent::v1::ToAgent>> stream_;
 };
 
-// Reports of all communicators for `ns`, spread evenly over each interval: those of one host are
-// far apart, as on real hosts. A controller that is too slow makes the intervals longer.
+// One report of each communicator, or the message that has them, at a time of each interval.
+struct Event {
+  int64_t offset_ns = 0;
+  int host = 0;
+  int communicator = -1;  // -1: the message
+};
+
+// As the daemons' reporters and agents: each communicator reports once per interval, those of one
+// host within a part of it, and a while later they are sent. Hosts have different clocks, so
+// theirs are spread evenly over the interval.
+std::vector<Event> EventsOf(const Load& load) {
+  std::vector<Event> events;
+  const auto add = [&](int host, int communicator, int64_t ns) {
+    const int64_t offset = (kReportEveryNs * host / load.hosts + ns) % kReportEveryNs;
+    events.push_back({.offset_ns = offset, .host = host, .communicator = communicator});
+  };
+  for (int h = 0; h < load.hosts; ++h) {
+    for (int c = 0; c < load.communicators; ++c)
+      add(h, c, Reporter::kSpreadNs * c / load.communicators);
+    add(h, -1, AgentTable::kCollectNs + kNsPerMs);
+  }
+  std::ranges::stable_sort(events, {}, &Event::offset_ns);
+  return events;
+}
+
+// Reports of all communicators for `ns`. A controller that is too slow makes the intervals longer.
 Sent RunAgents(const Load& load, std::vector<std::unique_ptr<HostAgent>>& agents, int64_t ns) {
   const SystemClock clock;
+  const std::vector<Event> events = EventsOf(load);
   const MonotonicNs begin = clock.Now();
-  const int64_t per_round = int64_t{load.hosts} * load.communicators;
   Sent sent;
-  for (int64_t n = 0; clock.Now() - begin < ns || n % per_round != 0; ++n) {
+  for (size_t n = 0; clock.Now() - begin < ns || n % events.size() != 0; ++n) {
+    const Event& event = events[n % events.size()];
     const MonotonicNs due =
-        begin + n / per_round * kReportEveryNs + n % per_round * kReportEveryNs / per_round;
+        begin + static_cast<int64_t>(n / events.size()) * kReportEveryNs + event.offset_ns;
     if (const int64_t early = due - clock.Now(); early > kNsPerMs)
       std::this_thread::sleep_for(std::chrono::nanoseconds(early));
-    const auto communicator = static_cast<int>(n % per_round / load.hosts);
-    agents[static_cast<size_t>(n % load.hosts)]->Report(communicator, clock.Now(), &sent);
+    HostAgent& agent = *agents[static_cast<size_t>(event.host)];
+    if (event.communicator < 0) {
+      agent.SendDue(clock.Now(), &sent);
+    } else {
+      agent.Report(event.communicator, clock.Now(), &sent);
+    }
   }
   return sent;
 }

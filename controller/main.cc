@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics_server.h"
+#include "base/random.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -192,6 +193,7 @@ int Run(const ControllerConfig& config) {
                                  .version = kVersion,
                                  .last_rate_revision = static_cast<uint64_t>(wall_clock.Now()),
                                  .wall_clock = &wall_clock,
+                                 .first_request_id = SystemRandom().NextU64() / 2 + 1,
                                  .calibrate_costs = config.calibrate_costs},
                                 &clock, log.get());
   (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {

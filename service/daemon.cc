@@ -95,7 +95,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .device = parts.device,
                    .controller = parts.controller,
                    .pacing = &pacing_,
-                   .roster_relay = &roster_relay_,
+                   .relay = &relay_,
                    .log = parts.log,
                    .position = options.position,
                    .endpoint = {},
@@ -108,7 +108,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       tenant_warnings_(*parts.log, "tenant"),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(
-          std::make_unique<CommunicatorTable>(environment_, *rendezvous_, roster_relay_)) {
+          std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
   session_environment_ = {
       .communicators = communicators_.get(),
       .rendezvous = rendezvous_.get(),
@@ -132,7 +132,7 @@ bool Daemon::Poll(bool woken) {
   moved |= PollListeners();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
-  moved |= roster_relay_.Poll();
+  moved |= relay_.Poll();
   moved |= DispatchFinished(*parts_.device);
   moved |= parts_.device->mapper().Poll();
   moved |= communicators_->Poll();
@@ -240,7 +240,7 @@ bool Daemon::PollStateRequests() {
 
 MonotonicNs Daemon::NextDeadline() const {
   MonotonicNs next = std::min(
-      {rendezvous_->NextDeadline(), roster_relay_.NextDeadline(), communicators_->NextDeadline()});
+      {rendezvous_->NextDeadline(), relay_.NextDeadline(), communicators_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
     next = std::min(next, listener.NextDeadline().value_or(kNever));
   };

@@ -20,7 +20,7 @@
 #include "proto/daemon_state.pb.h"
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/membership/rendezvous.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "service/counters.h"
 #include "service/frontend/frontend.h"
 #include "service/tenant_ledger.h"
@@ -147,7 +147,7 @@ class Daemon {
   LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  RosterRelay roster_relay_{environment_.access};
+  TreeRelay relay_{environment_.access};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers

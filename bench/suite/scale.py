@@ -47,6 +47,7 @@ def measurements(_lab):
             values[f"{name}/leader"] = line["leader_cpu_ms"]
             values[f"{name}/turn"] = max(line["leader_longest_turn_ms"], line["member_longest_turn_ms"])
             values[f"{name}/sent"] = max(line["leader_sent_bytes"], line["member_sent_bytes"])
+            values[f"{name}/per_host"] = line["leader_sent_bytes"] / line["hosts"]
         return values
 
     def slices():
@@ -59,7 +60,12 @@ def measurements(_lab):
     def plans():
         gather = json.loads(call(BIN / "plan_scale", "all_gather", "pat", GATHER_HOSTS))
         exchange = json.loads(call(BIN / "plan_scale", "all_to_all", "grid", FORMING_HOSTS))
-        return {"scale/gather/hops": gather["hops"], "scale/exchange/memory": exchange["lane_mib"],
+        parts = [json.loads(call(BIN / "plan_scale", kind, algorithm, FORMING_HOSTS, "--ranks-per-host", 8,
+                                 "--every", FORMING_HOSTS // 4))
+                 for kind, algorithm in (("all_gather", "ring"), ("reduce_scatter", "ring"), ("all_to_all", "grid"))]
+        longest = max(max(part["longest_part_ms"], part["longest_choice_part_ms"]) for part in parts)
+        return {"scale/plan/part": longest,
+                "scale/gather/hops": gather["hops"], "scale/exchange/memory": exchange["lane_mib"],
                 "scale/exchange/build": exchange["longest_build_ms"]}
 
     yield Measurement("plans over many hosts", 5, plans)
@@ -78,6 +84,7 @@ def rows():
         where = f"init of {8 * FORMING_HOSTS} ranks on {FORMING_HOSTS} hosts, jitter {jitter} us"
         yield Row(f"{where}: leader's processor time", "ms", of(f"{name}/leader"), at_most(500), **lower)
         yield Row(f"{where}: longest turn", "ms", of(f"{name}/turn"), **lower)
+        yield Row(f"{where}: bytes that the leader sends per host", "B", of(f"{name}/per_host"), **lower)
         yield Row(f"{where}: bytes of a host over those with {SMALLER} hosts", "x",
                   ratio(f"{name}/sent", f"scale/forming/{SMALLER}/{jitter}/sent"),
                   at_most(FORMING_HOSTS / SMALLER * 1.1), **lower)
@@ -86,6 +93,8 @@ def rows():
               at_most(256), **lower)
     yield Row(f"all_to_all over {FORMING_HOSTS} hosts: longest time to build a plan", "ms", of("scale/exchange/build"),
               **lower)
+    yield Row(f"plans of {8 * FORMING_HOSTS} ranks on {FORMING_HOSTS} hosts: longest part of a turn", "ms",
+              of("scale/plan/part"), **lower)
     few, many = RING_HOSTS
     yield Row("ring all_reduce: instructions per slice", "", of(f"scale/slice/{few}"), **lower)
     yield Row(f"ring all_reduce: instructions per slice, {many} hosts over {few}", "x",

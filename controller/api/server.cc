@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "controller/api/agent_hub.h"
 #include "controller/api/operator_service.h"
 #include "proto/message_limits.h"
@@ -18,13 +19,16 @@ namespace {
 constexpr auto kStopTimeout = std::chrono::milliseconds(100);
 
 // gRPC's health and reflection plugins must be enabled before the first server is built.
-void EnablePluginsOnce() {
-  static const bool enabled = [] {
+void PrepareGrpcOnce() {
+  static const bool prepared = [] {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    // gRPC locks absl mutexes for each message. Distributions build absl with its search for
+    // deadlocks, which takes 7 % of the controller's time.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     return true;
   }();
-  (void)enabled;
+  (void)prepared;
 }
 
 }  // namespace
@@ -43,11 +47,13 @@ ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move
 
 absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
     const std::string& address, SharedCoordinator* coordinator, Catalog* catalog) {
-  EnablePluginsOnce();
+  PrepareGrpcOnce();
   auto impl = std::make_unique<Impl>(coordinator, catalog);
   grpc::ServerBuilder builder;
   // With SO_REUSEPORT, two controllers could share a port, and each would get some agents.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // To estimate the bandwidth, gRPC would send a ping for each small message that it reads.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);

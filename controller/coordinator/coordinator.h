@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "controller/coordinator/agent_message.h"
@@ -39,6 +40,9 @@ struct CoordinatorOptions {
   uint64_t last_rate_revision = 0;
   // Agents' times are compared with it; null: no check. LIFETIME: it outlives the coordinator.
   const WallClock* wall_clock = nullptr;
+  // Number of the first request to a daemon of each kind (Dump, Trace, Probe); not 0. Random, so
+  // that late answers to an earlier controller's requests belong to none of this one's.
+  uint64_t first_request_id = 1;
   // Whether costs follow the daemons' measurements.
   bool calibrate_costs = true;
 };
@@ -180,6 +184,7 @@ class Coordinator {
 
   // As ResolveView(View(), objects()), cached until something changes.
   const ClusterView& ResolvedView() { return view_cache_.Get(state_.objects, probes_.known()); }
+  static std::string NameOf(CommId id) { return absl::StrCat("communicator ", FormatCommId(id)); }
   // Appends a message to `agent`; the caller fills it in before the next call.
   agent::v1::ToAgent& AddMessage(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
@@ -202,8 +207,8 @@ class Coordinator {
   Stale stale_;
   std::vector<std::string> causes_;  // of the next plan; the first ones only
 
-  PendingDumps dumps_;
-  PendingTraces traces_;
+  PendingDumps dumps_{options_.first_request_id};
+  PendingTraces traces_{options_.first_request_id};
   ControllerEvents events_;
   std::vector<Outgoing> outbox_;
 };

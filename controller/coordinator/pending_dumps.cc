@@ -47,8 +47,8 @@ absl::StatusOr<uint64_t> PendingDumps::Add(const Registry& registry, const std::
     return absl::ResourceExhaustedError(
         absl::StrCat("host ", host, " already has ", asked, " open requests; try again later"));
   }
-  open_[++last_] = {host, now + kTimeoutNs, std::move(callback)};
-  return last_;
+  open_[next_] = {host, now + kTimeoutNs, std::move(callback)};
+  return next_++;
 }
 
 void PendingDumps::Handle(const std::string& host, uint64_t request_id,

@@ -32,6 +32,9 @@ struct StateAnswer {
 
 class PendingDumps {
  public:
+  // `first_request_id`: CoordinatorOptions::first_request_id.
+  explicit PendingDumps(uint64_t first_request_id) : next_(first_request_id) {}
+
   // Timeout of a request.
   static constexpr int64_t kTimeoutNs = 3 * kNsPerSec;
   // Limit of open requests per daemon.
@@ -61,7 +64,7 @@ class PendingDumps {
 
   std::map<uint64_t, Open> open_;
   std::vector<StateAnswer> answers_;
-  uint64_t last_ = 0;
+  uint64_t next_;  // number of the next request
   bool stopped_ = false;
 };
 

@@ -9,7 +9,9 @@
 namespace mccs {
 namespace {
 
-absl::Status ControllerStops() { return absl::FailedPreconditionError("the controller is stopping"); }
+absl::Status ControllerStops() {
+  return absl::FailedPreconditionError("the controller is stopping");
+}
 
 // Why the host cannot be asked; empty: it can.
 std::string ErrorOf(const Registry& registry, const std::string& host, MonotonicNs now) {
@@ -51,7 +53,7 @@ absl::StatusOr<PendingTraces::Started> PendingTraces::Add(const Registry& regist
         absl::StrCat(open_.size(), " traces are already running, which is the limit; try again in ",
                      kTimeoutNs / kNsPerSec, " s"));
   }
-  Started started{.request_id = ++last_, .agents = {}};
+  Started started{.request_id = next_++, .agents = {}};
   Open open{.id = id,
             .until = now + kTimeoutNs,
             .callback = std::move(callback),

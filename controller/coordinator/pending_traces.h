@@ -40,6 +40,9 @@ struct TraceAnswer {
 
 class PendingTraces {
  public:
+  // `first_request_id`: CoordinatorOptions::first_request_id.
+  explicit PendingTraces(uint64_t first_request_id) : next_(first_request_id) {}
+
   static constexpr uint32_t kMaxOperations = 1000;
   // Of all hosts together, so that the answer has some ten MiB at most.
   static constexpr uint64_t kMaxTotalOperations = 200'000;
@@ -89,7 +92,7 @@ class PendingTraces {
 
   OpenTraces open_;
   std::vector<TraceAnswer> answers_;
-  uint64_t last_ = 0;
+  uint64_t next_;  // number of the next request
   bool stopped_ = false;
 };
 

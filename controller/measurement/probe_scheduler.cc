@@ -54,7 +54,7 @@ std::vector<std::pair<AgentKey, agent::v1::Probe>> ProbeScheduler::TakeDueProbes
     if (!target.in_use && entry.received_at > 0) continue;
     entry.due = now + kRetryNs;
     Request& request_id = open_[target.host];
-    if (!asking) request_id = {.number = ++last_, .flows = {}, .until = now + kTimeoutNs};
+    if (!asking) request_id = {.number = next_++, .flows = {}, .until = now + kTimeoutNs};
     request_id.flows.push_back(target.flow);
     auto& [agent, probe] = questions[target.host];
     agent = host->second.agent;

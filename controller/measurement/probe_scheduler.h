@@ -40,8 +40,8 @@ class ProbeScheduler {
   static constexpr int64_t kExpireNs = 600 * kNsPerSec;
   static constexpr size_t kMaxKnown = 1'000'000;
 
-  // LIFETIME: `log` outlives it.
-  explicit ProbeScheduler(Log* log) : log_(log) {}
+  // `first_request_id`: CoordinatorOptions::first_request_id. LIFETIME: `log` outlives it.
+  ProbeScheduler(Log* log, uint64_t first_request_id) : log_(log), next_(first_request_id) {}
 
   // For policies' views. Never null.
   std::shared_ptr<const ProbedPaths> known() const { return known_; }
@@ -83,7 +83,7 @@ class ProbeScheduler {
   std::vector<ProbeTarget> targets_;
   std::map<std::string, Request> open_;            // by host
   std::map<std::string, std::string> last_error_;  // by host: last logged error
-  uint64_t last_ = 0;
+  uint64_t next_;                                  // number of the next request
 };
 
 }  // namespace mccs

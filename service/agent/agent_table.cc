@@ -127,6 +127,7 @@ std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
   std::vector<agent::v1::FromAgent> messages(std::make_move_iterator(replies_.begin()),
                                              std::make_move_iterator(replies_.end()));
   replies_.clear();
+  if (waiting_ && progress_due_ == kAtOnce) progress_due_ = now + kCollectNs;
   const bool progress = waiting_ && now >= progress_due_;
   if (!urgent_ && !progress) return messages;
   const ReportState least = progress ? ReportState::kWaiting : ReportState::kUrgent;
@@ -167,7 +168,7 @@ std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
     urgent_ = false;
     if (progress) {
       waiting_ = false;
-      progress_due_ = now + kProgressEveryNs;
+      progress_due_ = kAtOnce;
     }
   }
   std::ranges::move(reports, std::back_inserter(messages));

@@ -4,7 +4,8 @@
 // clang-format off
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsent──► messages, marks removed
 //                               A report that only shows progress waits for those of other
-//                               communicators, and is sent as its difference from the last one.
+//                               communicators (kCollectNs), and is sent as its difference from the
+//                               last one.
 //   Propose, RateLimits, Tenants  ◄── stored until the engine takes them
 //   Registration() marks every entry as unsent, because a new stream has no state.
 // clang-format on
@@ -50,7 +51,7 @@ class AgentTable {
   // Returns unsent messages, each after those it depends on, and reports together in one. At most
   // kMaxUnsent announcements, reports and ends. `now`: time on any clock, the same in all calls.
   std::vector<agent::v1::FromAgent> TakeUnsent(MonotonicNs now);
-  // When TakeUnsent has messages if nothing else happens: kAtOnce, kNever, or a time.
+  // When to call TakeUnsent if nothing else happens: kAtOnce, kNever, or a time.
   MonotonicNs NextUnsent() const;
   // Sends all reports again and complete, for a controller that did not know a communicator at its
   // first report.
@@ -94,9 +95,10 @@ class AgentTable {
 
   static constexpr size_t kMaxStateRequests = 8;
   static constexpr size_t kMaxUnsent = 256;
-  // Least time between two messages with progress. It delays reports, and must be short compared
+  // Time from the first report that waits to the message with all that wait. It is longer than
+  // Reporter::kSpreadNs, so that one message has those of all communicators, and short compared
   // with WindowScheduler::kHorizonNs (controller/rates/window_scheduler.h) minus their interval.
-  static constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
+  static constexpr int64_t kCollectNs = 200 * kNsPerMs;
   static constexpr MonotonicNs kAtOnce = std::numeric_limits<MonotonicNs>::min();
   // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
   static constexpr size_t kMaxAccepted = 8;
@@ -135,7 +137,7 @@ class AgentTable {
   std::map<CommId, Entry> entries_;
   bool urgent_ = false;                        // an entry may have a message to send at once
   bool waiting_ = false;                       // an entry may have a waiting report
-  MonotonicNs progress_due_ = kAtOnce;         // earliest time of the next message with progress
+  MonotonicNs progress_due_ = kAtOnce;         // of the reports that wait; kAtOnce: not set yet
   std::deque<CommId> proposed_;                // with a proposal to take, oldest first
   std::deque<RateUpdate> rate_updates_;        // to take; one per communicator
   std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet

@@ -16,8 +16,11 @@ namespace {
 constexpr size_t kMaxMessages = 32;
 
 // By LoopState.
-constexpr const char* kLoopStateNames[] = {"idle", "waiting for ranks", "waiting for streams",
+constexpr const char* kLoopStateNames[] = {"idle",
+                                           "waiting for ranks",
+                                           "waiting for streams",
                                            "waiting for the tenant's quota of operations",
+                                           "building its plan",
                                            "running"};
 
 LeftAfter LeftAfterOf(const ActiveWork::Options& options) {

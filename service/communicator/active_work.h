@@ -6,6 +6,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_ACTIVE_WORK_H_
 #define MCCS_SERVICE_COMMUNICATOR_ACTIVE_WORK_H_
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -56,7 +57,10 @@ class ActiveWork {
   // Handles a message of another host about running work. kDataLoss: invalid message.
   absl::Status OnMessage(const StarMessage& received);
   void Propose(const Strategy& strategy) { change_.Propose(strategy); }
-  absl::StatusOr<double> EstimateUs(const EstimatedCall& call) { return loop_.EstimateUs(call); }
+  // See OperationLoop.
+  absl::StatusOr<std::optional<double>> EstimateUs(const EstimatedCall& call) {
+    return loop_.EstimateUs(call);
+  }
 
   // See OperationLoop::SetTrace.
   void SetTrace(OperationTrace* trace) { loop_.SetTrace(trace); }

@@ -220,7 +220,8 @@ bool Communicator::Poll() {
 
 int64_t Communicator::cost() const {
   const uint64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->moved_bytes() : 0;
-  return static_cast<int64_t>(lane_bytes_ + of_lanes) +
+  const int64_t of_loop = work_ != nullptr ? work_->loop().cost() : 0;
+  return static_cast<int64_t>(lane_bytes_ + of_lanes) + loop_cost_ + of_loop +
          static_cast<int64_t>(tally_.calls()) * kCallCost +
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
@@ -301,8 +302,12 @@ MonotonicNs Communicator::NextDeadline() const {
   return kNever;
 }
 
-absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
-  if (state_ == State::kActive) return work_->EstimateUs(call);
+absl::StatusOr<std::optional<double>> Communicator::Estimate(const EstimatedCall& call) {
+  if (state_ == State::kActive) {
+    MCCS_ASSIGN_OR_RETURN(const std::optional<double> estimate, work_->EstimateUs(call));
+    if (!estimate.has_value()) Wake();
+    return estimate;
+  }
   return absl::FailedPreconditionError("cannot estimate the call: the communicator is not active");
 }
 
@@ -447,6 +452,7 @@ bool Communicator::PollClosing() {
   FinishWithdrawal();
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();
+    loop_cost_ += work_->loop().cost();
     work_.reset();  // The work and the lanes are the last that point to tenants'
                     // memory.
     lane_bytes_ += formation_.lanes->moved_bytes();

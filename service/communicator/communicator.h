@@ -121,8 +121,9 @@ class Communicator {
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
-  // Estimated duration of the call in microseconds. kFailedPrecondition: it cannot be posted now.
-  absl::StatusOr<double> Estimate(const EstimatedCall& call);
+  // Estimated duration of the call in microseconds. Nothing: later turns build its plan; call
+  // again. kFailedPrecondition: it cannot be posted now.
+  absl::StatusOr<std::optional<double>> Estimate(const EstimatedCall& call);
 
   // Traces the next operations; null ends it. kFailedPrecondition: the communicator is not active.
   // LIFETIME: `trace`, until the next call or the end of the communicator.
@@ -261,6 +262,7 @@ class Communicator {
   State state_ = State::kForming;
   uint64_t state_changes_ = 0;
   uint64_t lane_bytes_ = 0;  // moved by lanes that were destroyed
+  int64_t loop_cost_ = 0;    // of the work that was destroyed
   std::unique_ptr<Forming> forming_;
   std::unique_ptr<ActiveWork> work_;
   std::optional<Failure> failure_;

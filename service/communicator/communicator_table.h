@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator.h"
 #include "service/communicator/membership/rendezvous.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "service/communicator/turn_cost.h"
 #include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
@@ -34,7 +34,7 @@ class CommunicatorTable {
  public:
   // LIFETIME: all arguments outlive the table.
   CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous,
-                    RosterRelay& relay)
+                    TreeRelay& relay)
       : env_(environment), rendezvous_(rendezvous), relay_(relay) {}
 
   // A local rank joins the communicator of its unique id; see Communicator::AddRank. Errors:
@@ -155,7 +155,7 @@ class CommunicatorTable {
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
-  RosterRelay& relay_;
+  TreeRelay& relay_;
   TurnQueue turns_{kTenantQuantum};
   std::map<uint64_t, std::unique_ptr<Entry>> entries_;  // by number
   absl::flat_hash_map<JoinKey, Entry*> joinable_;  // still joinable, or were until their next turn

@@ -8,8 +8,6 @@
 namespace mccs {
 namespace {
 
-constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
-
 void AddWork(const WorkByKind& work, agent::v1::Report* out) {
   for (size_t kind = 0; kind < work.size(); ++kind) {
     if (work[kind].operations == 0) continue;
@@ -35,7 +33,7 @@ void AddOptions(const CallsWithOptions& calls, agent::v1::Report* out) {
 void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
   if (!formation_.strategy.has_value()) return;
   const MonotonicNs now = env_.access.clock->Now();
-  next_ = now + kReportEveryNs;
+  next_ = NextTime(now);
   reported_operations_ = work.operations;
   agent::v1::Report report;
   report.set_comm_id(formation_.id.value());
@@ -58,6 +56,12 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
   report.set_change_error(change_error_);
   report.set_rejected_epoch(rejected_epoch_.value());
   env_.controller->Report(report);
+}
+
+MonotonicNs Reporter::NextTime(MonotonicNs now) const {
+  const auto offset = static_cast<int64_t>(formation_.id.value() % uint64_t{kSpreadNs});
+  const int64_t since = ((now - offset) % kIntervalNs + kIntervalNs) % kIntervalNs;
+  return now - since + kIntervalNs;
 }
 
 void Reporter::Poll(const WorkDone& work) {

@@ -1,4 +1,6 @@
 // Reports a communicator's state to the controller: on changes, and periodically while it works.
+// The periodic reports of all communicators of a host fall into the same fifth of the interval, so
+// that one message can have them all (AgentTable), but not into the same turn.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
@@ -25,6 +27,11 @@ struct WorkDone {
 
 class Reporter {
  public:
+  // Between periodic reports.
+  static constexpr int64_t kIntervalNs = 500 * kNsPerMs;
+  // Of the periodic reports of all communicators of a host.
+  static constexpr int64_t kSpreadNs = 100 * kNsPerMs;
+
   // LIFETIME: all arguments outlive this.
   Reporter(const CommunicatorEnvironment& environment, const Formation& formation,
            const WorkTally& tally)
@@ -62,6 +69,9 @@ class Reporter {
   bool HasNews(uint64_t operations) const {
     return operations != reported_operations_ || activity_.busy();
   }
+
+  // The next time of a periodic report after `now`.
+  MonotonicNs NextTime(MonotonicNs now) const;
 
   const CommunicatorEnvironment& env_;
   const Formation& formation_;

@@ -11,9 +11,11 @@
 //   frees slots ────── released ───────► returns credit to the sender
 //
 // A counter at n means: all slices with numbers below n have reached that point. Numbers count over
-// all operations of a lane; each loaded plan has counters of its own. The program and the engine each compute a slice's step, round and memory from
-// its number (algorithms/program_lanes.h). So no address passes between them, and the program may
-// run on another processor.
+// all operations of a lane. Each loaded plan has counters of its own. It writes its own for its run
+// only; the engine writes `source_free` and `acknowledged` for the whole lane, so they may be
+// before or beyond the run. The program and the engine each compute a slice's step, round and
+// memory from its number (algorithms/program_lanes.h). So no address passes between them, and the
+// program may run on another processor.
 //
 // OWNER: the lane's feed (service/executor/lane_feeds.h). THREAD: each counter has one writer, the
 // program or the engine; both may read. Never blocks.
@@ -42,7 +44,7 @@ class SliceCounter {
 
 inline constexpr size_t kCounterLineBytes = 64;
 
-// `acknowledged` ≤ `source_free` ≤ `posted`.
+// `acknowledged` ≤ `source_free`.
 struct SendCounters {
   alignas(kCounterLineBytes) SliceCounter posted;       // by the program
   alignas(kCounterLineBytes) SliceCounter source_free;  // by the engine

@@ -57,6 +57,7 @@ absl::Status BufferReleases::ReserveUses(size_t uses) {
 BufferReleases::Polled BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over,
                                             size_t most) {
   Polled polled;
+  const size_t uses_before = uses_;
   size_t checks = kCheckedPerTurn + 1;
   for (size_t i = std::min({pending_.size(), kCheckedPerTurn, most}); i > 0 && checks > 0; --i) {
     Pending pending = std::move(pending_.front());
@@ -69,6 +70,7 @@ BufferReleases::Polled BufferReleases::Poll(const std::function<bool(const RingU
     }
   }
   polled.checked += kCheckedPerTurn + 1 - checks;
+  polled.moved = !polled.ended.empty() || uses_ < uses_before;
   return polled;
 }
 

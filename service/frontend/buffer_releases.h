@@ -48,11 +48,12 @@ class BufferReleases {
   struct Polled {
     std::vector<uint64_t> ended;  // requests
     size_t checked = 0;           // releases, and uses of rings
+    bool moved = false;           // some ended, or wait for fewer rings
   };
   // Returns the requests whose buffers are now unmapped. Each call checks at most kCheckedPerTurn
   // releases, and at most `most`, in round-robin order, so that a tenant with thousands does not
-  // delay others. It checks at most one more use of rings than that which is over, and none again
-  // after it was over.
+  // delay others. It checks at most kCheckedPerTurn + 1 uses of rings; a use that is over is not
+  // checked again.
   static constexpr size_t kCheckedPerTurn = 64;
   Polled Poll(const std::function<bool(const RingUse&)>& is_over, size_t most = kCheckedPerTurn);
 

@@ -80,16 +80,12 @@ void RankEndpoint::CompleteMessage(const PostedMessage& message) {
 // group is open.
 void RankEndpoint::SignalIfDone() {
   if (complete_messages_ < messages_.size()) return;
-  if (collective_count_ > 0) {
-    // With messages, the calls of the group may be in any order.
-    if (messages_.empty()) wire::AdvanceFence(region().done, At(0).sequence - 1);
-    return;
-  }
-  if (!group_open_) {
+  if (collective_count_ == 0 && !group_open_) {
     messages_.clear();
     taken_messages_ = complete_messages_ = 0;
   }
-  wire::AdvanceFence(region().done, sequence_);
+  // All calls before the oldest incomplete collective are complete.
+  wire::AdvanceFence(region().done, collective_count_ > 0 ? At(0).sequence - 1 : sequence_);
 }
 
 absl::Status RankEndpoint::Advance(size_t collectives) {
@@ -99,7 +95,9 @@ absl::Status RankEndpoint::Advance(size_t collectives) {
 
 absl::Status RankEndpoint::TakeRecords(size_t collectives) {
   wire::WorkRecord record;
-  while (collective_count_ < std::min(collectives, kMaxPostedAhead) &&
+  // A tenant may refill the ring in the meantime.
+  const uint64_t end = taken_ + wire::kRingRecords;
+  while (taken_ < end && collective_count_ < std::min(collectives, kMaxPostedAhead) &&
          (group_open_ || messages_.empty())) {
     MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));
     if (!taken) return absl::OkStatus();

@@ -15,9 +15,8 @@ bool RankSlot::AnswerInit(bool ok) {
 }
 
 bool RankSlot::BeginLeave(Communicator::Leaving how, std::optional<uint64_t> request) {
-  const State next = how == Communicator::Leaving::kAtOnce ? State::kAborting : State::kFinishing;
-  if (state_ >= next) return false;
-  state_ = next;
+  if (!MayLeave(how)) return false;
+  state_ = StateOf(how);
   if (request.has_value()) end_requests_.push_back(*request);
   return true;
 }

@@ -56,6 +56,8 @@ class RankSlot {
   // `request`: the CommAbort or CommDestroy, to be answered at the release. Returns false if the
   // rank already leaves in this way or at once, or was released.
   bool BeginLeave(Communicator::Leaving how, std::optional<uint64_t> request);
+  // Whether BeginLeave would return true.
+  bool MayLeave(Communicator::Leaving how) const { return state_ < StateOf(how); }
   // Returns the requests to answer; none the second time. REQUIRES: leaving().
   std::vector<uint64_t> Release();
 
@@ -77,6 +79,10 @@ class RankSlot {
   void CountGrow();
 
  private:
+  static State StateOf(Communicator::Leaving how) {
+    return how == Communicator::Leaving::kAtOnce ? State::kAborting : State::kFinishing;
+  }
+
   const Origin origin_;
   const std::unique_ptr<RankEndpoint> endpoint_;
   State state_ = State::kForming;

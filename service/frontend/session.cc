@@ -127,6 +127,7 @@ void Session::Run(TenantMessage& received) {
       return (this->*handler)(message);
     }
   }();
+  if (message_waits_) return;
   if constexpr (std::is_same_v<decltype(result), Outcome>) {
     if (result.has_value()) Answer<Reply>(request, *result);
   } else {
@@ -243,6 +244,10 @@ bool Session::PollMessages(TurnBudget& budget) {
     if (request.ok()) {
       (this->*(*request)->run)(message_);
       budget.Spend((*request)->cost + std::exchange(extra_cost_, 0));
+      if (message_waits_) {
+        CloseDescriptors();
+        return true;
+      }
     } else {
       EndOnError(request.status());
     }
@@ -255,13 +260,18 @@ bool Session::PollMessages(TurnBudget& budget) {
   return true;
 }
 
-// REQUIRES: the message is one that ends a rank. False: it names a rank that does not exist, and is
-// only answered. An init request is looked up when the message is handled.
-bool Session::MayEndRank(const TenantMessage& message) const {
+// REQUIRES: the message is one that ends a rank. False: its rank does not exist or is leaving, and it
+// is only answered.
+bool Session::MayEndRank(const TenantMessage& message) {
   static_assert(offsetof(wire::CommAbort, comm_handle) == offsetof(wire::CommDestroy, comm_handle));
   wire::CommAbort abort{};
   std::memcpy(&abort, message.bytes.data(), std::min(sizeof(abort), message.size));
-  return abort.init_request != 0 || ranks_.contains(abort.comm_handle);
+  if (abort.init_request != 0) return FindByInit(abort.init_request) != ranks_.end();
+  const auto rank = ranks_.find(abort.comm_handle);
+  const bool at_once = abort.header.kind == wire::MessageKind::kCommAbort;
+  return rank != ranks_.end() &&
+         rank->second.MayLeave(at_once ? Communicator::Leaving::kAtOnce
+                                       : Communicator::Leaving::kAfterPostedWork);
 }
 
 // Closes the message's descriptors. If the tenant has closed its own, this frees the file.

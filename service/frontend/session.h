@@ -122,6 +122,7 @@ class Session {
   // Ranks: their begin, use and end (session_ranks.cc).
   Outcome HandleInit(const wire::CommInit& request);
   Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);
+  // Sets message_waits_ if the estimate is not known yet.
   absl::StatusOr<wire::EstimateReply> HandleEstimate(const wire::Estimate& request, RankSlot& slot);
   Outcome HandleCaptureWork(const wire::CaptureWork& request);
   Outcome HandleReleaseCapture(const wire::ReleaseCapture& request);
@@ -140,7 +141,9 @@ class Session {
   // ---- Turns ------------------------------------------------------------------------------------
 
   bool PollMessages(TurnBudget& budget);
-  bool MayEndRank(const TenantMessage& message) const;
+  bool MayEndRank(const TenantMessage& message);
+  // The rank whose CommInit had this number. Searches all ranks.
+  std::map<uint32_t, RankSlot>::iterator FindByInit(uint64_t init_request);
   // The row of a message that passes the checks of all requests; otherwise the session must end.
   absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
   void CloseDescriptors();
@@ -219,8 +222,9 @@ class Session {
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   std::vector<uint32_t> free_;          // handles of released ranks, erased after the turn
   uint64_t last_serial_ = 0;
-  bool message_waits_ = false;  // message_ waits for a turn in which a rank may end
-  uint32_t handles_ = 0;        // all handles below are in use, or in free_below_
+  // message_ waits for a turn in which a rank may end, or its plan is built.
+  bool message_waits_ = false;
+  uint32_t handles_ = 0;  // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
   // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;

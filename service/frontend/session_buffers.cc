@@ -79,10 +79,9 @@ bool Session::PollReleases(TurnBudget& budget) {
            slot->second.endpoint().HasTaken(use.records);
   };
   const BufferReleases::Polled polled = releases_.Poll(is_over, static_cast<size_t>(budget.left()));
-  const std::vector<uint64_t>& ended = polled.ended;
-  budget.Spend(static_cast<int>(ended.size() + 1 + polled.checked / kChecksPerUnit));
-  for (uint64_t request : ended) AnswerDone(request);
-  return !ended.empty();
+  budget.Spend(static_cast<int>(polled.ended.size() + 1 + polled.checked / kChecksPerUnit));
+  for (uint64_t request : polled.ended) AnswerDone(request);
+  return polled.moved;
 }
 
 // Releases may wait for failed calls.

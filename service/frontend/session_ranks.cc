@@ -184,18 +184,22 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
 
 // ---- Leaving ------------------------------------------------------------------------------------
 
+std::map<uint32_t, RankSlot>::iterator Session::FindByInit(uint64_t init_request) {
+  extra_cost_ += static_cast<int>(ranks_.size() / kRanksPerUnit);
+  return std::ranges::find_if(ranks_, [&](const auto& entry) {
+    return entry.second.origin().init_request == init_request;
+  });
+}
+
 Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
-    extra_cost_ += static_cast<int>(ranks_.size() / kRanksPerUnit);
     for (const auto& [parent, rank] : ranks_) {
       if (!pending_requests_.contains({parent, request.init_request})) continue;
       RejectPendingRequest(parent, request.init_request, "was aborted");
       break;
     }
-    auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
-      return entry.second.origin().init_request == request.init_request;
-    });
+    const auto slot = FindByInit(request.init_request);
     // Rejected in the meantime.
     if (slot == ranks_.end()) return absl::OkStatus();
     handle = slot->first;
@@ -251,9 +255,11 @@ Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSl
 absl::StatusOr<wire::EstimateReply> Session::HandleEstimate(const wire::Estimate& request,
                                                             RankSlot& slot) {
   wire::EstimateReply reply{};
-  MCCS_ASSIGN_OR_RETURN(reply.microseconds,
+  MCCS_ASSIGN_OR_RETURN(const std::optional<double> estimate,
                         slot.communicator()->Estimate(
                             {request.op, request.type, request.root_or_peer, request.count}));
+  message_waits_ = !estimate.has_value();
+  reply.microseconds = estimate.value_or(0);
   return reply;
 }
 

@@ -1,15 +1,21 @@
 // Communicators that form with difficulty: ranks join by an NCCL_COMM_ID that hosts resolve to
-// different addresses, or depart while the roster is on its way.
+// different addresses, or depart while the roster or the strategy is on its way. Many hosts, which
+// forward both.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "service/communicator/membership/roster_relay.h"
+#include "base/random.h"
+#include "proto/strategy.pb.h"
+#include "service/communicator/membership/strategy_spread.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_world.h"
 
@@ -149,25 +155,39 @@ TEST_F(SimDepartureDuringRoster, DepartedLeaderWithEnvironmentIdFailsTheOthers) 
   }
 }
 
-// ---- Forwarded rosters --------------------------------------------------------------------------
+// ---- Forwarded rosters and strategies -----------------------------------------------------------
 
-class SimForwardedRoster : public testing::Test {
+class SimManyHosts : public testing::Test {
  protected:
   static constexpr int kHosts = 80;
 
-  // One rank per host, in the roster's order; host 0 has the rendezvous.
-  void Join(uint64_t seed) {
+  // One rank per host, in the roster's order; host 0 has the rendezvous and leads. With a
+  // controller, the leader waits for its proposal once all hosts have linked.
+  void Join(uint64_t seed, bool controller = false) {
     world_.emplace(SimWorldOptions{.seed = seed, .hosts = kHosts});
+    tenants_.clear();
+    ranks_.clear();
+    world_->host(0).controller().awaits_proposal = controller;
     for (int h = 0; h < kHosts; ++h) tenants_.push_back(&world_->AddTenant(h));
     ASSERT_TRUE(world_->GetUniqueId(*tenants_[0]));
     for (int h = 0; h < kHosts; ++h)
       ranks_.push_back(
           &tenants_[static_cast<size_t>(h)]->Init(tenants_[0]->unique_id(), kHosts, h));
   }
+  void JoinUntilLinked(uint64_t seed) {
+    Join(seed, /*controller=*/true);
+    ASSERT_TRUE(
+        world_->RunUntil([&] { return world_->host(0).controller().announced.size() == 1; }));
+  }
   void ExpectFormed(int64_t limit_ns) {
     EXPECT_TRUE(world_->RunUntil([&] { return AllAnswered(ranks_); }, limit_ns));
     for (const SimRank* rank : ranks_)
       EXPECT_EQ(rank->status.error, wire::ErrorClass::kNone) << rank->status.text;
+  }
+  // Only these hosts have logged the text.
+  void ExpectLogged(const std::string& text, const std::set<int>& hosts) {
+    for (int h = 0; h < kHosts; ++h)
+      EXPECT_EQ(world_->host(h).log().Contains(text), hosts.contains(h)) << "host " << h;
   }
 
   std::optional<SimWorld> world_;
@@ -175,30 +195,43 @@ class SimForwardedRoster : public testing::Test {
   std::vector<SimRank*> ranks_;
 };
 
-TEST_F(SimForwardedRoster, FormsAtOnce) {
+TEST_F(SimManyHosts, FormAtOnce) {
   Join(1);
   ExpectFormed(kRelayTimeoutNs / 10);
-  for (int h = 0; h < kHosts; ++h)
-    EXPECT_FALSE(world_->host(h).log().Contains("requests the roster")) << "host " << h;
+  ExpectLogged("requests the roster", {});
+  ExpectLogged("requests the strategy", {});
 }
 
-// Host 13 forwards to hosts 68 to 71, host 12 to those before.
-TEST_F(SimForwardedRoster, ForwarderThatIsOutOfReachDelaysItsHostsOnly) {
+// Each byte that a host sends for each other host would make this quadratic.
+TEST_F(SimManyHosts, LeaderSendsBytesInProportionToTheHosts) {
+  const auto bytes_of = [&](int hosts) {
+    SimWorld world({.seed = 1, .hosts = hosts, .channels = 8});
+    std::vector<SimTenant*> tenants;
+    for (int h = 0; h < hosts; ++h) tenants.push_back(&world.AddTenant(h));
+    EXPECT_TRUE(world.GetUniqueId(*tenants[0]));
+    std::vector<SimRank*> ranks;
+    for (int h = 0; h < hosts; ++h)
+      ranks.push_back(&tenants[static_cast<size_t>(h)]->Init(tenants[0]->unique_id(), hosts, h));
+    EXPECT_TRUE(world.RunUntil([&] { return AllAnswered(ranks); }));
+    return static_cast<double>(world.network().bytes_written(world.host(0).address()));
+  };
+  EXPECT_LE(bytes_of(128), 4.4 * bytes_of(32));
+}
+
+// Host 13 forwards the roster to hosts 68 to 71, host 12 to those before.
+TEST_F(SimManyHosts, ForwarderThatIsOutOfReachDelaysItsHostsOnly) {
   Join(2);
   for (const auto& [from, to] : {std::pair(13, 68), std::pair(12, 65)})
     world_->network().Partition(SimAddress(from), SimAddress(to));
-  ExpectFormed(kRelayTimeoutNs + kNsPerSec);
-  for (int h = 0; h < kHosts; ++h) {
-    EXPECT_EQ(world_->host(h).log().Contains("requests the roster"), h == 68 || h == 65)
-        << "host " << h;
-  }
+  ExpectFormed(2 * kRelayTimeoutNs + kNsPerSec);
+  ExpectLogged("requests the roster", {65, 68});
+  // The receivers of the strategy are the hosts without the leader: one forwarder is another host.
+  ExpectLogged("requests the strategy", {68});
 }
 
-TEST_F(SimForwardedRoster, DepartureDuringTheRosterFailsTheOthersPromptly) {
+TEST_F(SimManyHosts, DepartureDuringTheRosterFailsTheOthersPromptly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    tenants_.clear();
-    ranks_.clear();
     Join(seed);
     ASSERT_TRUE(world_->RunUntil(
         [&] { return world_->host(0).log().Contains("all 80 ranks have joined"); }));
@@ -207,6 +240,65 @@ TEST_F(SimForwardedRoster, DepartureDuringTheRosterFailsTheOthersPromptly) {
     EXPECT_TRUE(world_->RunUntil([&] { return AllAnswered(ranks_, departed); },
                                  kPromptNs + kRelayTimeoutNs));
     EXPECT_TRUE(world_->RunUntil([&] { return world_->communicators() == 0; }));
+  }
+}
+
+// Host 6 forwards the strategy to hosts 37 to 40.
+constexpr int kForwarder = 6;
+constexpr int kForwardedTo = 40;
+
+TEST_F(SimManyHosts, SlowForwarderOfTheStrategyDelaysItsHostsOnly) {
+  JoinUntilLinked(3);
+  world_->network().Partition(SimAddress(kForwarder), SimAddress(kForwardedTo));
+  EXPECT_FALSE(world_->RunUntil([&] { return AllAnswered(ranks_); }, kRelayTimeoutNs));
+  ExpectFormed(kNsPerSec);
+  ExpectLogged("requests the strategy from the leader: no host has forwarded it", {kForwardedTo});
+}
+
+// The forger knows the secret, as every member does.
+TEST_F(SimManyHosts, ForgedStrategyHasNoEffect) {
+  JoinUntilLinked(4);
+  const wire::UniqueId& id = tenants_[0]->unique_id();
+  SeededRandom random(4);
+  const PeerAccess access{.network = &world_->network().HostNetwork("10.0.9.9"),
+                          .random = &random,
+                          .clock = &world_->clock()};
+  TreeRelay forger(access);
+  Strategy forged = MakeRingStrategy(Epoch(1), {});
+  for (int h = 0; h < kHosts; ++h) forged.channels[0].ring.push_back(HostIndex(h));
+  forged.origin = "forged";
+  strategy::Strategy serialised;
+  ToProto(forged, &serialised);
+  forger.Forward("red", StrategySubject(CommId(id.comm_id), wire::SecretOf(id)),
+                 serialised.SerializeAsString(), {{SimAddress(kForwardedTo), kSimPort}});
+  EXPECT_TRUE(world_->RunUntil(
+      [&] {
+        forger.Poll();
+        return AllAnswered(ranks_);
+      },
+      kRelayTimeoutNs / 2));
+  ExpectFormed(0);
+  ExpectLogged("a host forwarded another strategy", {kForwardedTo});
+  ExpectLogged("forged", {});
+}
+
+TEST_F(SimManyHosts, DeathOfAForwarderOfTheStrategyFailsTheOthersPromptly) {
+  for (auto [seed, random] : Seeds(5)) {
+    JoinUntilLinked(seed);
+    // The leader waits 200 ms for the controller; the strategy takes about a millisecond.
+    world_->RunFor(199 * kNsPerMs + static_cast<int64_t>(random() % (2 * kNsPerMs)));
+    world_->Kill(kForwarder);
+    // A rank may have been initialised just before.
+    const auto failed = [](const SimRank* rank) {
+      return rank->answered && (rank->status.error != wire::ErrorClass::kNone || rank->failed());
+    };
+    EXPECT_TRUE(world_->RunUntil(
+        [&] {
+          return std::ranges::all_of(ranks_, [&](const SimRank* rank) {
+            return rank == ranks_[kForwarder] || failed(rank);
+          });
+        },
+        kPromptNs));
   }
 }
 

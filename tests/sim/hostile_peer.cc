@@ -325,12 +325,12 @@ void HostilePeer::OnMemberMessage(Link& link, const peer::Message& message) {
   if (message.has_hello()) {
     link.host = message.hello().host_index();
     if (++hellos_ != static_cast<int>(options_.daemons.size()) || !roster_.has_value()) return;
-    peer::Message open;
     strategies_[1] = RandomStrategy(1);
     epoch_ = 1;
-    *open.mutable_open()->mutable_strategy() = strategies_[1];
-    if (attacks_from_ == Stage::kOpening && Below(2) == 0)
-      CorruptStrategy(*open.mutable_open()->mutable_strategy());
+    strategy::Strategy sent = strategies_[1];
+    if (attacks_from_ == Stage::kOpening && Below(2) == 0) CorruptStrategy(sent);
+    peer::Message open;
+    open.mutable_open()->set_strategy(sent.SerializeAsString());
     SendTo(Role::kMember, open);
     OpenLanes(strategies_[1]);
   } else if (message.has_ready()) {
@@ -351,8 +351,8 @@ void HostilePeer::OnMemberMessage(Link& link, const peer::Message& message) {
 void HostilePeer::OnLeaderMessage(Link& link, const peer::Message& message) {
   peer::Message answer;
   if (message.has_open()) {
-    const auto& strategy = message.open().strategy();
-    AdoptStrategy(strategy);
+    strategy::Strategy strategy;
+    if (strategy.ParseFromString(message.open().strategy())) AdoptStrategy(strategy);
     answer.mutable_ready();
     link.link->Send(answer);
   } else if (message.has_go()) {

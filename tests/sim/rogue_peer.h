@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "proto/strategy.pb.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
 #include "service/communicator/strategy/strategy.h"
@@ -22,6 +23,15 @@
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
+
+// The leader's message with the first strategy.
+inline peer::Message OpenWith(const Strategy& strategy) {
+  strategy::Strategy serialised;
+  ToProto(strategy, &serialised);
+  peer::Message message;
+  message.mutable_open()->set_strategy(serialised.SerializeAsString());
+  return message;
+}
 
 // A communicator of two ranks, one on host 0 of the world and one on the rogue peer.
 class RoguePeer {
@@ -79,10 +89,7 @@ class RoguePeer {
   // active.
   bool OpenLanes() {
     if (leads()) {
-      peer::Message open;
-      ToProto(MakeRingStrategy(Epoch(1), {HostIndex(0), HostIndex(1)}),
-              open.mutable_open()->mutable_strategy());
-      Send(open);
+      Send(OpenWith(MakeRingStrategy(Epoch(1), {HostIndex(0), HostIndex(1)})));
     } else {
       peer::Message hello;
       hello.mutable_hello()->set_host_index(self_.value());

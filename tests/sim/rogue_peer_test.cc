@@ -67,9 +67,11 @@ Strategy ForeignAddress(uint64_t epoch) {
   });
 }
 
-peer::Message Open(const Strategy& strategy) {
+peer::Message Open(const Strategy& strategy) { return OpenWith(strategy); }
+// Of a strategy that no host sends.
+peer::Message NoticeOfNothing() {
   peer::Message message;
-  ToProto(strategy, message.mutable_open()->mutable_strategy());
+  message.mutable_open_notice()->set_hash(std::string(wire::kProofBytes, 'x'));
   return message;
 }
 peer::Message Change(uint64_t epoch, const std::string& step) {
@@ -216,6 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Changes, RogueLeader, testing::ValuesIn(AttacksByChange
 
 std::vector<Attack> AttacksWhileForming() {
   constexpr Stage kLinked = Stage::kLinked, kOpened = Stage::kOpened, kActive = Stage::kActive;
+  const peer::Message notice = NoticeOfNothing();
   return {
       {"GoBeforeOpen", kLinked, {Text("go {}")}, "go"},
       {"OpenTwice", kOpened, {Open(Ring(1))}, "open"},
@@ -223,6 +226,10 @@ std::vector<Attack> AttacksWhileForming() {
       {"OpenWithoutAStrategy", kLinked, {Text("open {}")}, "open"},
       {"OpenWithAStrategyOfEpoch0", kLinked, {Open(Ring(0))}, "epoch 0"},
       {"OpenFromAnAddressOfAnotherHost", kLinked, {Open(ForeignAddress(1))}, "10.9.9.9"},
+      {"OpenNoticeWithAShortHash", kLinked, {Text("open_notice { hash: 'short' }")}, "open_notice"},
+      {"OpenNoticeTwice", kLinked, {notice, notice}, "open_notice"},
+      {"OpenNoticeAfterOpen", kOpened, {notice}, "open_notice"},
+      {"OpenRequestByTheLeader", kLinked, {Text("open_request {}")}, "open_request"},
       {"GoBeforeReady", kLinked, {Open(Ring(1)), Text("go {}")}, "go"},
       {"GoTwice", kActive, {Text("go {}")}, "go"},
       {"ReadyToAMember", kOpened, {Text("ready {}")}, "ready"},
@@ -301,6 +308,16 @@ TEST_F(RoguePeerTest, LeaderThatContinuesARejectedChangeEndsOnlyItsCommunicator)
   EXPECT_THAT(rogue_.failure(), HasSubstr("in state rejected"));
 }
 
+TEST_F(RoguePeerTest, LeaderThatWithholdsTheStrategyEndsItsCommunicatorAfterATimeout) {
+  ASSERT_TRUE(rogue_.StartAsLeader());
+  rogue_.Send(NoticeOfNothing());
+  const auto failed = [&] { return !rogue_.failure().empty(); };
+  EXPECT_FALSE(rogue_.RunUntil(failed, kStrategyRequestTimeoutNs));
+  EXPECT_TRUE(rogue_.RunUntil(failed, kRelayTimeoutNs + kNsPerSec));
+  EXPECT_THAT(rogue_.failure(), HasSubstr("has sent the strategy"));
+  EXPECT_TRUE(rogue_.HasReceived(&peer::Message::has_open_request));
+}
+
 // ---- A member -----------------------------------------------------------------------------------
 
 class RogueMember : public RoguePeerTest, public testing::WithParamInterface<Attack> {};
@@ -322,6 +339,8 @@ std::vector<Attack> AttacksOfAMember() {
       {"ReadyTwice", kActive, {Text("ready {}")}, "ready"},
       {"HelloTwice", kOpened, {Text("hello { host_index: 1 }")}, "hello"},
       {"OpenToTheLeader", kOpened, {Open(Ring(1))}, "open"},
+      {"OpenRequestOfWhatWasSent", kOpened, {Text("open_request {}")}, "open_request"},
+      {"OpenRequestWhenActive", kActive, {Text("open_request {}")}, "open_request"},
       {"GoToTheLeader", kOpened, {Text("go {}")}, "go"},
       {"JoinWhenActive", kActive, {Text("join {}")}, "join"},
       {"EmptyMessage", kOpened, {Text("")}, "empty message"},

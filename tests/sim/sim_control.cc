@@ -81,7 +81,8 @@ void SimControl::Restart() {
   coordinator_ = std::make_unique<SharedCoordinator>(
       CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs,
                          .version = "simulated",
-                         .last_rate_revision = static_cast<uint64_t>(clock_.Now())},
+                         .last_rate_revision = static_cast<uint64_t>(clock_.Now()),
+                         .first_request_id = static_cast<uint64_t>(clock_.Now()) + 1},
       &clock_, log_.get());
   coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
   persister_ =

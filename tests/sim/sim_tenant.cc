@@ -171,6 +171,11 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         released_.insert(it->second);
       }
       break;
+    case wire::MessageKind::kEstimateReply: {
+      const auto reply = As<wire::EstimateReply>(answer);
+      if (reply.status.error == wire::ErrorClass::kNone) estimates_.push_back(reply.microseconds);
+      break;
+    }
     default:
       break;
   }
@@ -273,6 +278,16 @@ void SimTenant::Suspend(SimRank& rank, bool suspended) {
   wire::CommSuspend message{};
   message.comm_handle = rank.handle;
   message.suspended = suspended ? 1 : 0;
+  Send(message);
+}
+
+void SimTenant::Estimate(const SimRank& rank, OpKind kind, int root, uint64_t count) {
+  wire::Estimate message{};
+  message.comm_handle = rank.handle;
+  message.op = kind;
+  message.type = DataType::kFloat32;
+  message.root_or_peer = root;
+  message.count = count;
   Send(message);
 }
 

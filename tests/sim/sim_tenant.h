@@ -134,6 +134,9 @@ class SimTenant {
   void RequestGrowId(const SimRank& parent);
   void Revoke(SimRank& rank);
   void Suspend(SimRank& rank, bool suspended = true);
+  // Requests an estimate; estimates() has the valid answers.
+  void Estimate(const SimRank& rank, OpKind kind, int root, uint64_t count);
+  const std::vector<double>& estimates() const { return estimates_; }
   // Posts a call. `reached`: its stream has reached the call; otherwise MarkReached follows, for
   // this call or a later one.
   void Post(SimRank& rank, const SimCall& call, bool reached = true);
@@ -168,6 +171,7 @@ class SimTenant {
   std::map<const std::byte*, uint32_t> buffers_;
   std::map<uint64_t, const std::byte*> releasing_;
   std::set<const std::byte*> released_;
+  std::vector<double> estimates_;
   std::deque<SimRank> ranks_;  // stable addresses
 };
 

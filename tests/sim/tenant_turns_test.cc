@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,69 @@ TEST_F(TenantTurns, ATurnCompletesALimitedNumberOfCalls) {
     before = done;
   }
   EXPECT_EQ(before, kMany * kCalls);
+}
+
+// ---- Plans --------------------------------------------------------------------------------------
+
+// Tenants with a communicator of two ranks, and one whose communicator has many. It needs a new
+// plan for each root and kind of call: more than are cached or loaded.
+class PlansOfATenant : public TenantTurns {
+ protected:
+  static constexpr size_t kOthers = 31;
+  static constexpr int kRoots = 64;
+  static constexpr OpKind kRooted[] = {OpKind::kGather, OpKind::kScatter, OpKind::kBroadcast,
+                                       OpKind::kReduce};
+
+  PlansOfATenant()
+      : many_roots_(world_, std::vector<int>(kRoots, 0), kRoots * kCount * sizeof(float), "red") {
+    EXPECT_TRUE(many_roots_.Form());
+    for (size_t t = 0; t < kOthers; ++t) AddTenant("tenant " + std::to_string(t), 1);
+  }
+  // The call `i` of the tenant with many roots.
+  static OpKind KindOf(uint64_t i) { return kRooted[i / kRoots % std::size(kRooted)]; }
+  static int RootOf(uint64_t i) { return static_cast<int>(i % kRoots); }
+  // Turns until the others have completed their calls.
+  void RunOthers() {
+    PostAll();
+    const auto done = [&] {
+      return std::ranges::all_of(tenants_, [](auto& jobs) { return DoneOf(jobs) == kCalls; });
+    };
+    for (int turn = 0; turn < 10'000 && !done(); ++turn) Turn();
+    EXPECT_TRUE(done());
+  }
+
+  SimJob many_roots_;
+};
+
+TEST_F(PlansOfATenant, CallsWithNewPlansTakeNoMoreThanAShare) {
+  static_assert(kCalls > kMaxCachedPlans && kCalls > kMaxIdlePlans);
+  for (uint64_t i = 0; i < kCalls; ++i) many_roots_.PostAll(KindOf(i), kCount, RootOf(i));
+  RunOthers();
+  const uint64_t done = many_roots_.rank(0).done();
+  EXPECT_GT(done, 0u);
+  EXPECT_LE(done, kCalls / 2) << "each call costs more than those of the others";
+  for (int turn = 0; turn < 10'000 && many_roots_.rank(0).done() < kCalls; ++turn) Turn();
+  EXPECT_EQ(many_roots_.rank(0).done(), kCalls);
+}
+
+TEST_F(PlansOfATenant, EstimatesWithNewPlansTakeNoMoreThanAShare) {
+  constexpr uint64_t kEstimates = std::size(kRooted) * kRoots;
+  SimTenant& tenant = many_roots_.tenant(0);
+  for (uint64_t i = 0; i < kEstimates; ++i)
+    tenant.Estimate(many_roots_.rank(0), KindOf(i), RootOf(i), kCount);
+  RunOthers();
+  tenant.Poll();
+  const size_t answered = tenant.estimates().size();
+  EXPECT_GT(answered, 0u);
+  EXPECT_LE(answered, kEstimates / 2) << "each costs more than a call of the others";
+  EXPECT_TRUE(world_.RunUntil([&] { return tenant.estimates().size() == kEstimates; }));
+}
+
+// A plan that is built and loaded costs nothing more.
+TEST_F(PlansOfATenant, CallsWithTheSamePlanAreNotDelayed) {
+  for (uint64_t i = 0; i < kCalls; ++i) many_roots_.PostAll(OpKind::kBroadcast, kCount, 0);
+  RunOthers();
+  EXPECT_GE(many_roots_.rank(0).done(), kCalls - 4 * OperationLoop::kOperationsPerTurn);
 }
 
 }  // namespace tenant_turns_test

@@ -70,11 +70,10 @@ struct WindowMemory {
 };
 
 // A rank posts work in groups: the calls between ncclGroupStart and ncclGroupEnd, or a single call.
-// Collectives start in the order of the calls. The next one may start while older ones run, if none
-// of them accesses memory that the other writes. Within a group, messages run together and in
-// parallel with the collectives. Messages run beside no other group, and a group of several calls
-// starts when all older groups are complete. Calls are thus concurrent where NCCL guarantees it,
-// and elsewhere only if no program can detect it.
+// Collectives start in the order of the calls. A single call may start while older collectives run,
+// if neither accesses memory that the other writes; likewise the collectives of one group. A group
+// of several calls, or with a message, starts when all older groups are complete; its messages run
+// in parallel with its collectives.
 
 // Collectives of a rank that may run at once.
 inline constexpr size_t kMaxPostedAhead = 16;

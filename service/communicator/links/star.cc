@@ -158,9 +158,7 @@ bool Star::Identify(Newcomer& newcomer) {
 
 bool Star::flushed() const {
   if (dial_ != nullptr && !outbox_.empty()) return false;
-  return std::all_of(links_.begin(), links_.end(), [](const Spoke& spoke) {
-    return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
-  });
+  return std::all_of(links_.begin(), links_.end(), IsFlushed);
 }
 
 }  // namespace mccs

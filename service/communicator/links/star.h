@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "base/ready_list.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
-#include "base/ready_list.h"
 
 namespace mccs {
 
@@ -49,6 +49,10 @@ class Star {
 
   // Sends to all other hosts. A member sends to the leader, which forwards.
   void Broadcast(const peer::Message& message);
+  // The leader sends to one other host, unless its link has ended.
+  void SendTo(HostIndex host, const peer::Message& message) { Send(At(host), message); }
+  // The link to `host` has nothing queued, or has ended.
+  bool flushed(HostIndex host) const { return IsFlushed(At(host)); }
   // Queues the message while the link is being opened.
   void SendToLeader(const peer::Message& message);
 
@@ -91,6 +95,9 @@ class Star {
   Spoke& At(HostIndex host) { return links_[static_cast<size_t>(host.value())]; }
   void Link(Spoke& spoke, std::unique_ptr<PeerLink> link);
   static void Send(Spoke& spoke, const peer::Message& message);
+  static bool IsFlushed(const Spoke& spoke) {
+    return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
+  }
   void ForwardToMembers(HostIndex from, const peer::Message& message);
   bool PollDial();
   bool Identify(Newcomer& newcomer);

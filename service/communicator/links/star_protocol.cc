@@ -28,7 +28,9 @@ constexpr Legality kFromMember{.member = true};
 Legality LegalityOf(Body body) {
   switch (body) {
     case Body::kOpen:
+    case Body::kOpenNotice:
       return {.leader = true, .first = StarPhase::kLinking, .last = StarPhase::kLinking};
+    case Body::kOpenRequest:
     case Body::kReady:
       return {.member = true, .first = StarPhase::kOpening, .last = StarPhase::kOpening};
     case Body::kGo:

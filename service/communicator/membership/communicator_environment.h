@@ -21,7 +21,7 @@
 
 namespace mccs {
 
-class RosterRelay;
+class TreeRelay;
 
 // LIFETIME: outlives the communicators.
 struct CommunicatorEnvironment {
@@ -30,7 +30,7 @@ struct CommunicatorEnvironment {
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   HostPacing* pacing = nullptr;
-  RosterRelay* roster_relay = nullptr;
+  TreeRelay* relay = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host
   Endpoint endpoint;                   // where peers connect to this daemon

@@ -7,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/strategy.pb.h"
 #include "service/communicator/membership/rendezvous.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
@@ -35,7 +36,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .secret = SecretOf(id),
                    .waker = &waker},
           .keep_dialing = id.guessable != 0 || id.derived != 0,
-          .relay = environment.roster_relay,
+          .relay = environment.relay,
           .most_roster_bytes = MostRosterBytes(ranks),
           .log = environment.log};
 }
@@ -108,6 +109,7 @@ MonotonicNs Forming::NextDeadline() const {
     case State::kJoining:
       return joining_ != nullptr ? std::min(init_deadline_, joining_->NextDeadline()) : 0;
     case State::kLinking:
+      if (receiver_.has_value() && receiver_->notified()) return receiver_->NextDeadline();
       return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_)
                                      : state_deadline_;
     case State::kOpening:
@@ -200,7 +202,18 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial), &waker_);
   }
-  formation_.star->Limit(MostMessageBytes(members.ranks(), members.hosts()));
+  const uint32_t most_bytes = MostMessageBytes(members.ranks(), members.hosts());
+  formation_.star->Limit(most_bytes);
+  if (members.self != members.leader) {
+    receiver_.emplace(StrategyReceiver::Options{.relay = env_.relay,
+                                                .star = formation_.star.get(),
+                                                .clock = env_.access.clock,
+                                                .log = env_.log,
+                                                .id = formation_.id,
+                                                .secret = secret_,
+                                                .most_bytes = most_bytes,
+                                                .waker = &waker_});
+  }
   joining_.reset();
   state_ = State::kLinking;
   state_deadline_ = Now() + kLinkingTimeoutNs;
@@ -214,11 +227,13 @@ absl::Status Forming::TakeReceivedRoster(std::string serialised) {
   MCCS_RETURN_IF_ERROR(TakeRoster(std::move(roster)));
   const Membership& members = *formation_.members;
   std::vector<Endpoint> children;
-  for (const HostIndex child : RosterChildren(members.self, members.hosts()))
-    children.push_back(members.EndpointOf(child));
+  for (const int child : TreeChildren(members.self.value(), members.hosts()))
+    children.push_back(members.EndpointOf(HostIndex(child)));
   // The rendezvous may have given the communicator another id; the relay's follows from the ranks'.
-  env_.roster_relay->Forward(formation_.tenant, std::move(serialised),
-                             RelayIdOf(expected_.id, secret_), secret_, children);
+  const TreeRelay::Subject subject{.kind = Relayed::kRoster,
+                                   .relay_id = RelayIdOf(Relayed::kRoster, expected_.id, secret_),
+                                   .secret = secret_};
+  env_.relay->Forward(formation_.tenant, subject, std::move(serialised), children);
   return absl::OkStatus();
 }
 
@@ -242,6 +257,19 @@ bool Forming::WithdrawalDone() {
 absl::StatusOr<bool> Forming::PollLinking() {
   const Star& star = *formation_.star;
   if (star.complete() && star.leads()) return ChooseStrategy();
+  if (receiver_.has_value()) {
+    MCCS_ASSIGN_OR_RETURN(std::optional<std::string> strategy, receiver_->Poll());
+    if (strategy.has_value()) {
+      peer::Message notice;
+      notice.mutable_open_notice();
+      const absl::Status taken = TakeReceivedStrategy(std::move(*strategy));
+      if (!taken.ok()) {
+        return Rejected(formation_.members->HostName(formation_.members->leader), notice, taken);
+      }
+      return true;
+    }
+    if (receiver_->notified()) return false;
+  }
   if (Now() < state_deadline_) return false;
   return absl::DeadlineExceededError(absl::StrCat(
       "timed out while opening control links to ", formation_.members->HostNames(star.Unlinked()),
@@ -270,11 +298,25 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
     }
   }
   const Strategy& strategy = proposal.has_value() ? *proposal : fallback;
-  peer::Message message;
-  ToProto(strategy, message.mutable_open()->mutable_strategy());
-  formation_.star->Broadcast(message);
+  source_.emplace(*formation_.star, *formation_.members, secret_, strategy);
   MCCS_RETURN_IF_ERROR(OpenLanes(strategy));
   return true;
+}
+
+absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
+  strategy::Strategy message;
+  if (!message.ParseFromString(serialised))
+    return absl::DataLossError("invalid strategy: it cannot be parsed");
+  const Membership& members = *formation_.members;
+  MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message, members.hosts()));
+  MCCS_RETURN_IF_ERROR(OpenLanes(strategy));
+  receiver_.reset();
+  std::vector<Endpoint> children;
+  for (const HostIndex child : StrategyChildren(members))
+    children.push_back(members.EndpointOf(child));
+  env_.relay->Forward(formation_.tenant, StrategySubject(formation_.id, secret_),
+                      std::move(serialised), children);
+  return absl::OkStatus();
 }
 
 absl::Status Forming::OpenLanes(const Strategy& strategy) {
@@ -305,7 +347,8 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
 // ---- kOpening -----------------------------------------------------------------------------------
 
 absl::StatusOr<bool> Forming::PollOpening() {
-  MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
+  MCCS_ASSIGN_OR_RETURN(bool moved, formation_.lanes->Poll());
+  if (source_.has_value()) moved |= source_->Poll();
   if (formation_.lanes->current().ready() && !ready_sent_) {
     MCCS_RETURN_IF_ERROR(SendReady());
     return true;
@@ -339,11 +382,9 @@ absl::Status Forming::OnReady(HostIndex host) {
 
 absl::Status Forming::OnMessage(const StarMessage& received) {
   const peer::Message& message = received.message;
-  if (message.has_open()) {
-    MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message.open().strategy(),
-                                                                     formation_.members->hosts()));
-    return OpenLanes(strategy);
-  }
+  if (message.has_open()) return TakeReceivedStrategy(message.open().strategy());
+  if (message.has_open_notice()) return receiver_->OnNotice(message.open_notice());
+  if (message.has_open_request()) return source_->OnRequest(received.from);
   if (message.has_ready()) return OnReady(received.from);
   if (message.has_go()) {
     if (!ready_sent_) return absl::DataLossError("the leader sent it before this host was ready");

@@ -3,8 +3,9 @@
 //
 //   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed
 //
-// The roster comes from the rendezvous, or is already known (JoinRequest::roster). The results are
-// stored in the Formation, which the communicator keeps.
+// The roster comes from the rendezvous (joining.h), or is already known (JoinRequest::roster). The
+// strategy comes from the leader (strategy_spread.h). The results are stored in the Formation,
+// which the communicator keeps.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_FORMING_H_
@@ -22,6 +23,7 @@
 #include "service/communicator/membership/communicator_environment.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
+#include "service/communicator/membership/strategy_spread.h"
 
 namespace mccs {
 
@@ -84,6 +86,8 @@ class Forming {
   // Checks that the rank's description of the communicator agrees with the other local ranks.
   absl::Status CheckAgreement(const JoinRequest& request) const;
   absl::StatusOr<bool> ChooseStrategy();
+  // From the leader or a forwarder; forwards it if it is valid.
+  absl::Status TakeReceivedStrategy(std::string serialised);
   absl::Status OpenLanes(const Strategy& strategy);
   absl::Status SendReady();
   absl::Status OnReady(HostIndex host);
@@ -104,7 +108,9 @@ class Forming {
 
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
   MonotonicNs proposal_deadline_ = 0;  // leader: how long to wait for the controller; 0: not asked
-  std::vector<bool> ready_;            // leader: by HostIndex: all lanes open
+  std::optional<StrategyReceiver> receiver_;  // member: in kLinking
+  std::optional<StrategySource> source_;      // leader: in kOpening
+  std::vector<bool> ready_;                   // leader: by HostIndex: all lanes open
   int ready_count_ = 0;
   bool ready_sent_ = false;
 };

@@ -13,7 +13,10 @@ Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
       next_log_(options.access.clock->Now() + kFirstMissingLogNs),
-      inbox_(*options.relay, RelayIdOf(id_, options.dial.secret), options.dial.secret,
+      inbox_(*options.relay,
+             {.kind = Relayed::kRoster,
+              .relay_id = RelayIdOf(Relayed::kRoster, id_, options.dial.secret),
+              .secret = options.dial.secret},
              options.most_roster_bytes, options.dial.waker),
       dial_(std::make_unique<Dial>(options.access, options.dial)) {}
 
@@ -135,7 +138,7 @@ void Joining::OnNotice(const peer::RosterNotice& notice) {
 absl::Status Joining::PollRelay() {
   if (roster_hash_.empty() || roster_.has_value()) return absl::OkStatus();
   while (std::optional<std::string> roster = inbox_.Take()) {
-    if (RosterHash(options_.dial.secret, *roster) == roster_hash_) {
+    if (RelayHash(options_.dial.secret, *roster) == roster_hash_) {
       finished_ = true;
       roster_ = std::move(roster);
       return absl::OkStatus();

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 
 namespace mccs {
 
@@ -37,7 +37,7 @@ struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
   bool keep_dialing = false;
-  RosterRelay* relay = nullptr;
+  TreeRelay* relay = nullptr;
   uint32_t most_roster_bytes = kMaxPeerMessageBytes;
   Log* log = nullptr;
 };
@@ -92,7 +92,7 @@ class Joining {
   MonotonicNs withdrawal_deadline_ = 0;  // after Withdraw
   std::optional<std::string> roster_;
   std::optional<std::string> late_roster_;
-  RosterRelay::Inbox inbox_;
+  TreeRelay::Inbox inbox_;
   std::string roster_hash_;          // of the notice; empty: no notice yet
   MonotonicNs roster_deadline_ = 0;  // after the notice: of the relay, then of the request
   bool roster_requested_ = false;

@@ -9,7 +9,7 @@
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -356,12 +356,12 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
   auto message = std::make_shared<peer::Message>();
   message->set_roster(roster.SerializeAsString());
   peer::Message notice;
-  if (order.size() > kDirectRosters) {
-    notice.mutable_roster_notice()->set_hash(RosterHash(rendezvous.secret, message->roster()));
+  if (order.size() > kDirectReceivers) {
+    notice.mutable_roster_notice()->set_hash(RelayHash(rendezvous.secret, message->roster()));
   }
   for (size_t i = 0; i < order.size(); ++i) {
     JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(order[i].value())];
-    joining_host.notified = i >= kDirectRosters;
+    joining_host.notified = i >= kDirectReceivers;
     joining_host.Send(joining_host.notified ? notice : *message);
   }
   rendezvous.roster = std::move(message);

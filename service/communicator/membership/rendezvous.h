@@ -1,6 +1,6 @@
 // The rendezvous of a communicator's ranks, at the daemon that made the unique id. It collects the
 // ranks, reports the missing ones, and when all have joined spreads the roster over the daemons
-// (roster_relay.h). For a while after that, it sends it to those that no other daemon sends it to.
+// (tree_relay.h). For a while after that, it sends it to those that no other daemon sends it to.
 //
 //   MakeId ─► kCollecting ──all ranks joined──► roster or its hash sent, rendezvous removed
 //                  │
@@ -27,9 +27,9 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/ready_list.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/peer_link.h"
-#include "base/ready_list.h"
 #include "service/transport/handshake.h"
 
 namespace mccs {

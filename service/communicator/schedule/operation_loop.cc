@@ -1,13 +1,12 @@
 #include "service/communicator/schedule/operation_loop.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/schedule/scalar_encoding.h"
 
 namespace mccs {
 namespace {
@@ -55,39 +54,7 @@ uint64_t BufferBytes(std::span<const PostedOperation* const> calls) {
   return bytes;
 }
 
-// A float format of `exponent_bits` and `mantissa_bits` with the usual bias.
-uint64_t EncodeSmall(double value, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  int exponent;
-  std::frexp(value, &exponent);                 // value = f × 2^exponent, 0.5 ≤ f < 1
-  exponent = std::max(exponent - 1, 1 - bias);  // below: the type's subnormals
-  // In units of the last place: at most mantissa_bits + 1 bits, or the next power of two. nearbyint
-  // rounds ties to even; a carry out of the mantissa correctly increments the exponent.
-  const double units = std::nearbyint(std::ldexp(value, mantissa_bits - exponent));
-  const uint64_t significand = static_cast<uint64_t>(units);
-  return (static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + significand;
-}
-
 }  // namespace
-
-uint64_t EncodeScalar(DataType type, double value) {
-  switch (type) {
-    case DataType::kFloat64:
-      return std::bit_cast<uint64_t>(value);
-    case DataType::kFloat32:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case DataType::kFloat16:
-      return EncodeSmall(value, 5, 10);
-    case DataType::kBfloat16:
-      return EncodeSmall(value, 8, 7);
-    case DataType::kFloat8e4m3:
-      return EncodeSmall(value, 4, 3);
-    case DataType::kFloat8e5m2:
-      return EncodeSmall(value, 5, 2);
-    default:
-      return 0;
-  }
-}
 
 OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
@@ -108,14 +75,21 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
 void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
+  former_plan_cost_ += plans_->cost();
   plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
+  former_plan_cost_ += executor_->loaded_bytes() * kCostPerLoadedByte;
+  former_poll_cost_ += executor_->polled_programs() * kCostPerProgram;
   executor_ = MakeExecutor(device_, lanes, strategy);
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {
+  const int64_t before = plan_cost();
+  plan_cost_end_ = before + kPlanCostPerTurn;
   absl::StatusOr<bool> moved = Advance();
+  WorkOnPlans();  // for estimates
+  if (moved.ok()) *moved |= plan_cost() > before || plans_->has_work();
   if (!moved.ok()) {
     for (auto& running : running_) running->work.reset();  // They will not complete.
   } else if (*moved && running() && account_ != nullptr && account_->HasOperationQuota()) {
@@ -132,7 +106,9 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     if (moved && !running() && account_ != nullptr && account_->HasOperationQuota()) return true;
   }
   const uint64_t end = device_.inline_bytes() + kBytesPerTurn;
-  for (int i = 0; i < kOperationsPerTurn && device_.inline_bytes() < end; ++i) {
+  for (int i = 0;
+       i < kOperationsPerTurn && device_.inline_bytes() < end && plan_cost() < plan_cost_end_;
+       ++i) {
     // Operations after the boundary run under the other strategy: the owner switches first.
     if (!running() && change_.ReadyToSwitch(completed_)) return moved;
     MCCS_ASSIGN_OR_RETURN(const bool started, running() ? TryOverlap() : TryStart());
@@ -145,13 +121,14 @@ absl::StatusOr<bool> OperationLoop::Advance() {
   return moved;
 }
 
-// Completes operations that the executor has completed, and explains its errors.
+// Completes operations that the executor has completed, and explains its errors. running_ and the
+// executor's operations correspond by position; those that the executor no longer has are complete.
 absl::StatusOr<bool> OperationLoop::AfterPoll(absl::StatusOr<bool> moved) {
   if (!moved.ok()) {
-    const auto slice = executor_->mismatched_slice();
-    if (!slice.has_value()) return moved;
-    return Mismatch(ranks_.front().rank, running_[slice->operation]->signature, "another host",
-                    FromTag(slice->tag));
+    const std::optional<SliceTag> tag = executor_->mismatched_tag();
+    if (!tag.has_value()) return moved;
+    return Mismatch(ranks_.front().rank, running_.front()->signature, "another host",
+                    FromTag(*tag));
   }
   while (running_.size() > executor_->running()) CompleteOldest();
   return moved;
@@ -184,12 +161,13 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
   for (const LocalRank& local : ranks_) {
     if (local.port != nullptr && local.port->HasCaptured()) return false;
   }
-  MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(kPosted));
-  if (trace_ != nullptr && reached != Reached::kByNobody) {
-    trace_->OnPosted(kPosted, /*by_all=*/reached != Reached::kBySome);
+  const absl::StatusOr<Reached> reached = CheckReached(kPosted);
+  if (!reached.ok()) return false;  // found again when the older operations are complete
+  if (trace_ != nullptr && *reached != Reached::kByNobody) {
+    trace_->OnPosted(kPosted, /*by_all=*/*reached != Reached::kBySome);
   }
   const uint64_t number = started() + 1;
-  if (reached != Reached::kReady || !order_.Allows(number, kPosted) || !change_.Allows(number) ||
+  if (*reached != Reached::kReady || !order_.Allows(number, kPosted) || !change_.Allows(number) ||
       !MayOverlap()) {
     return false;
   }
@@ -291,12 +269,51 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
   return Reached::kReady;
 }
 
+absl::Status OperationLoop::CheckCalls() const {
+  const int ranks = plans_->layout().rank_count();
+  MCCS_RETURN_IF_ERROR(CheckShape(*calls_.front(), ranks));
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    MCCS_RETURN_IF_ERROR(CheckBuffers(*calls_[i], ranks_[i].rank, ranks));
+  }
+  return absl::OkStatus();
+}
+
+void OperationLoop::WorkOnPlans() {
+  if (plans_->has_work()) plans_->Work(plan_cost_end_ - plan_cost());
+}
+
+// ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
+// PreMulSum: each rank's input is scaled by the rank's own factor.
+absl::StatusOr<std::shared_ptr<const Plan>> OperationLoop::FindPlan(const PostedOperation& call) {
+  const bool scaled =
+      call.redop == ReduceOp::kPreMulSum || (call.redop == ReduceOp::kAvg && IsFloat(call.type));
+  PlanKey key{.kind = call.kind, .root = call.root, .scaled = scaled && Reduces(call.kind)};
+  for (;;) {
+    const std::optional<Algorithm> algorithm =
+        plans_->AlgorithmFor(call.kind, call.count * SizeOf(call.type));
+    if (algorithm.has_value()) {
+      key.algorithm = *algorithm;
+      MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, plans_->Find(key));
+      if (plan != nullptr) return plan;
+    }
+    if (plan_cost() >= plan_cost_end_) return nullptr;
+    WorkOnPlans();
+  }
+}
+
 absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
+  if (absl::Status valid = CheckCalls(); !valid.ok()) {
+    // It must not end older operations, and is found again when they are complete.
+    if (running()) return false;
+    return valid;
+  }
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, FindPlan(call));
+  if (plan == nullptr && !running()) state_ = LoopState::kWaitingPlan;
+  if (plan == nullptr || !executor_->MayStart(*plan)) return false;
   if (unused_.empty()) unused_.push_back(std::make_unique<Running>());
   Running& next = *unused_.back();
-  MCCS_ASSIGN_OR_RETURN(Operation operation, Bind(call, next));
-  if (!executor_->MayStart(*operation.plan)) return false;
+  Operation operation = Bind(call, std::move(plan), next);
   next.signature = signature_;
   next.key = last_key_ = key;
   next.bytes = BufferBytes(calls_);
@@ -319,22 +336,16 @@ absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   return true;
 }
 
-// ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
-// PreMulSum: each rank's input is scaled by the rank's own factor.
-absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call, Running& running) {
+Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const Plan> plan,
+                              Running& running) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
-  MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
+  const bool scaled = plan->key.scaled;
   Operation operation;
+  operation.plan = std::move(plan);
   OperationBinding& binding = operation.binding;
   binding.bytes = call.count * SizeOf(call.type);
-  PlanKey key{.kind = call.kind,
-              .algorithm = plans_->AlgorithmFor(call.kind, binding.bytes),
-              .root = call.root,
-              .scaled = factors || (average && IsFloat(call.type))};
-  key.scaled &= Reduces(call.kind);
-  MCCS_ASSIGN_OR_RETURN(operation.plan, plans_->GetOrBuild(key));
   running.geometry.emplace(*operation.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding.geometry = &*running.geometry;
   binding.type = call.type;
@@ -344,14 +355,13 @@ absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call, Runni
   binding.divisor = static_cast<uint64_t>(ranks);
   operation.tag = ToTag(signature_);
   operation.skew = strategy_.skew;
-  const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
+  const uint64_t share = scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   running.memory.resize(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
-    MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
     running.memory[i] = {.input = own->input,
                          .output = own->output,
-                         .scaled = key.scaled,
+                         .scaled = scaled,
                          .scale_bits = factors ? own->scalar : share,
                          .scale_memory = own->scalar_memory};
   }

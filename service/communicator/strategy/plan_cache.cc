@@ -1,12 +1,17 @@
 #include "service/communicator/strategy/plan_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
 namespace {
+
+// The time of a part of a plan is about 25 ns: it is allocated and filled, and freed later.
+constexpr int64_t kCostPerPart = 250;
+constexpr int64_t kCostPerWeighedPart = 20;
 
 absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
   if (call.kind == OpKind::kNone || static_cast<int>(call.kind) >= kOpKinds ||
@@ -30,23 +35,94 @@ absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetOrBuild(const PlanKey& key) {
-  if (!by_use_.empty() && by_use_.front()->key == key) return by_use_.front();
-  if (auto known = plans_.find(key); known != plans_.end()) {
-    by_use_.splice(by_use_.begin(), by_use_, known->second);
-    return by_use_.front();
-  }
-  MCCS_ASSIGN_OR_RETURN(Plan built, BuildPlan(key, layout_, orders_, self_));
-  if (by_use_.size() == kMaxCachedPlans) {
-    plans_.erase(by_use_.back()->key);
-    by_use_.pop_back();
-  }
-  by_use_.push_front(std::make_shared<const Plan>(std::move(built)));
-  plans_.emplace(key, by_use_.begin());
-  return by_use_.front();
+std::optional<Algorithm> PlanCache::AlgorithmFor(OpKind kind, uint64_t bytes) {
+  if (chooser_.IsPrepared(kind, bytes)) return chooser_.Choose(kind, bytes);
+  wanted_ = {.kind = kind, .bytes = bytes, .plan = std::nullopt};
+  return std::nullopt;
 }
 
-absl::StatusOr<double> PlanCache::EstimateUs(const EstimatedCall& call) {
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Find(const PlanKey& key) {
+  MCCS_ASSIGN_OR_RETURN(Cached* const cached, FindCached(key));
+  return cached != nullptr ? cached->plan : nullptr;
+}
+
+absl::StatusOr<PlanCache::Cached*> PlanCache::FindCached(const PlanKey& key) {
+  if (!by_use_.empty() && by_use_.front().plan->key == key) return &by_use_.front();
+  if (auto known = plans_.find(key); known != plans_.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, known->second);
+    return &by_use_.front();
+  }
+  if (failure_.has_value() && failure_->key == key) return failure_->why;
+  wanted_ = {.kind = key.kind, .bytes = 0, .plan = key};
+  return nullptr;
+}
+
+// ---- Building -----------------------------------------------------------------------------------
+
+void PlanCache::Work(int64_t most) {
+  const int64_t end = cost_ + most;
+  while (has_work() && cost_ < end) cost_ += BuildPart();
+}
+
+int64_t PlanCache::BuildPart() {
+  if (build_.has_value()) {
+    const absl::Status built = build_->BuildNext();
+    const auto cost = static_cast<int64_t>(build_->last_parts()) * kCostPerPart;
+    if (built.ok() && !build_->done()) return cost;
+    if (built.ok()) {
+      Insert(build_->Take());
+    } else {
+      Fail(build_->key(), built);
+    }
+    build_.reset();
+    return cost;
+  }
+  if (!wanted_->plan.has_value()) {
+    if (chooser_.IsPrepared(wanted_->kind, wanted_->bytes)) return wanted_.reset(), 0;
+    return static_cast<int64_t>(chooser_.PrepareNext(wanted_->kind)) * kCostPerPart;
+  }
+  const PlanKey key = *wanted_->plan;
+  if (const auto known = plans_.find(key); known != plans_.end()) {
+    const bool weighs = std::exchange(wanted_, std::nullopt)->weighs;
+    return weighs ? WeighPlan(*known->second) : 0;
+  }
+  if (!wanted_->weighs) wanted_.reset();
+  absl::StatusOr<PlanBuild> build = PlanBuild::Begin(key, layout_, orders_, self_);
+  if (!build.ok()) {
+    Fail(key, build.status());
+    return static_cast<int64_t>(layout_.hosts.size()) * kCostPerPart;
+  }
+  build_.emplace(*std::move(build));
+  return static_cast<int64_t>(build_->last_parts()) * kCostPerPart;
+}
+
+void PlanCache::Fail(const PlanKey& key, const absl::Status& why) {
+  failure_ = {key, why};
+  if (wanted_.has_value() && wanted_->plan == key) wanted_.reset();
+}
+
+int64_t PlanCache::WeighPlan(Cached& cached) {
+  if (cached.weight.has_value()) return 0;
+  cached.weight = Weigh(*cached.plan);
+  int64_t parts = 0;
+  for (const ProgramWeight& program : cached.weight->programs)
+    parts += program.slices + program.operands + program.in_pieces + program.out_pieces;
+  return parts * kCostPerWeighedPart;
+}
+
+void PlanCache::Insert(Plan plan) {
+  if (by_use_.size() == kMaxCachedPlans) {
+    plans_.erase(by_use_.back().plan->key);
+    by_use_.pop_back();
+  }
+  const PlanKey key = plan.key;
+  if (wanted_.has_value() && wanted_->plan == key && !wanted_->weighs) wanted_.reset();
+  by_use_.push_front(
+      {.plan = std::make_shared<const Plan>(std::move(plan)), .weight = std::nullopt});
+  plans_.emplace(key, by_use_.begin());
+}
+
+absl::StatusOr<std::optional<double>> PlanCache::EstimateUs(const EstimatedCall& call) {
   MCCS_RETURN_IF_ERROR(CheckEstimated(call, layout_.rank_count()));
   if (HasPeer(call.kind)) {
     // For a wait, the count is a number of signals.
@@ -55,11 +131,22 @@ absl::StatusOr<double> PlanCache::EstimateUs(const EstimatedCall& call) {
     const bool crosses = !std::binary_search(locals.begin(), locals.end(), Rank(call.root_or_peer));
     return EstimateMessageUs(bytes, crosses, costs_);
   }
+  const std::optional<Algorithm> algorithm =
+      AlgorithmFor(call.kind, call.count * SizeOf(call.type));
+  if (!algorithm.has_value()) return std::nullopt;
   const PlanKey key{.kind = call.kind,
-                    .algorithm = AlgorithmFor(call.kind, call.count * SizeOf(call.type)),
+                    .algorithm = *algorithm,
                     .root = Rank(HasRoot(call.kind) ? call.root_or_peer : 0)};
-  MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, GetOrBuild(key));
-  return mccs::EstimateUs(*plan, {call.type, call.count, slot_bytes_}, costs_);
+  MCCS_ASSIGN_OR_RETURN(Cached* const cached, FindCached(key));
+  if (cached == nullptr) {
+    wanted_->weighs = true;
+    return std::nullopt;
+  }
+  if (!cached->weight.has_value()) {
+    wanted_ = {.kind = key.kind, .bytes = 0, .plan = key, .weighs = true};
+    return std::nullopt;
+  }
+  return mccs::EstimateUs(*cached->weight, {call.type, call.count, slot_bytes_}, costs_);
 }
 
 }  // namespace mccs

@@ -2,6 +2,12 @@
 // program keeps changing its roots, only the kMaxCachedPlans most recently used plans stay. Also
 // chooses the algorithm of a call and estimates its duration.
 //
+// A plan over 1,000 hosts takes tens of milliseconds to build, and the first call of a kind needs
+// several. So the cache builds in parts of at most a few milliseconds, in the turns of the
+// communicator, whose tenant pays for them:
+//
+//   AlgorithmFor, Find, EstimateUs ──nothing yet──► Work, Work, … ──► the same call again
+//
 // OWNER: OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_PLAN_CACHE_H_
 #define MCCS_SERVICE_COMMUNICATOR_STRATEGY_PLAN_CACHE_H_
@@ -10,11 +16,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "algorithms/algorithm_choice.h"
+#include "algorithms/build_plan.h"
 #include "algorithms/cost.h"
 #include "algorithms/plan.h"
 #include "proto/operation.h"
@@ -50,21 +58,51 @@ class PlanCache {
   PlanCache(const PlanCache&) = delete;
   PlanCache& operator=(const PlanCache&) = delete;
 
-  // The algorithm of a call with `bytes` bytes of count; the same on all hosts.
-  // REQUIRES: `kind` has plans.
-  Algorithm AlgorithmFor(OpKind kind, uint64_t bytes) { return chooser_.Choose(kind, bytes); }
-  // The plan for `key`; a new plan replaces the least recently used one. A plan outlives its place
-  // in the cache, and the cache, while its user holds it.
-  absl::StatusOr<std::shared_ptr<const Plan>> GetOrBuild(const PlanKey& key);
-  // Duration of a call in microseconds, by the cost model. Builds its plan, as the call itself
-  // would. kInvalidArgument: not a valid call.
-  absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
+  // The algorithm of a call with `bytes` bytes of count; the same on all hosts. Nothing: Work has
+  // to prepare the choice. REQUIRES: `kind` has plans.
+  std::optional<Algorithm> AlgorithmFor(OpKind kind, uint64_t bytes);
+  // The plan for `key`; null: Work has to build it. A new plan replaces the least recently used
+  // one. A plan outlives its place in the cache, and the cache, while its user holds it.
+  absl::StatusOr<std::shared_ptr<const Plan>> Find(const PlanKey& key);
+  // Duration of a call in microseconds, by the cost model. Nothing: Work has to build its plan, as
+  // for the call itself. kInvalidArgument: not a valid call.
+  absl::StatusOr<std::optional<double>> EstimateUs(const EstimatedCall& call);
+
+  // Something was asked for that is not built.
+  bool has_work() const { return build_.has_value() || wanted_.has_value(); }
+  // Builds parts of what was asked for last, until they cost `most`, or more by one part.
+  void Work(int64_t most);
+  // The cost of all parts so far, in the unit of turn_cost.h.
+  int64_t cost() const { return cost_; }
 
   size_t size() const { return by_use_.size(); }
   const Layout& layout() const { return layout_; }
 
  private:
-  using ByUse = std::list<std::shared_ptr<const Plan>>;  // most recently used first
+  struct Cached {
+    std::shared_ptr<const Plan> plan;
+    std::optional<PlanWeight> weight;  // once it has been estimated
+  };
+  using ByUse = std::list<Cached>;  // most recently used first
+  // The last request.
+  struct Wanted {
+    OpKind kind = OpKind::kNone;
+    uint64_t bytes = 0;
+    std::optional<PlanKey> plan = {};  // nothing: the choice of the algorithm
+    bool weighs = false;               // the plan's weight, too
+  };
+  struct Failure {
+    PlanKey key;
+    absl::Status why;
+  };
+
+  // As Find, with the plan's place; null: it is not built yet.
+  absl::StatusOr<Cached*> FindCached(const PlanKey& key);
+  // Returns the cost of the part.
+  int64_t BuildPart();
+  void Fail(const PlanKey& key, const absl::Status& why);
+  int64_t WeighPlan(Cached& cached);
+  void Insert(Plan plan);
 
   const Layout layout_;
   const ChannelOrders orders_;
@@ -74,6 +112,10 @@ class PlanCache {
   AlgorithmChooser chooser_;
   ByUse by_use_;
   absl::flat_hash_map<PlanKey, ByUse::iterator> plans_;
+  std::optional<Wanted> wanted_;
+  std::optional<PlanBuild> build_;  // in progress; it is completed whatever is wanted later
+  std::optional<Failure> failure_;  // the last one
+  int64_t cost_ = 0;
 };
 
 }  // namespace mccs

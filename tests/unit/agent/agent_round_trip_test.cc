@@ -1,24 +1,15 @@
 // The agent and the controller's server in one process, over gRPC on loopback. Conditions are
 // polled (tests/unit/eventually.h).
 #include <gmock/gmock.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
-#include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "controller/api/operator_view.h"
-#include "controller/api/server.h"
-#include "controller/store/memory_store.h"
-#include "proto/operator.grpc.pb.h"
-#include "service/agent/agent.h"
+#include "tests/unit/agent/loopback_controller.h"
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/eventually.h"
 
@@ -28,108 +19,6 @@ namespace agent_round_trip_test {
 using testing::HasSubstr;
 
 constexpr CommId kId{0xabcdef};
-constexpr std::chrono::milliseconds kTick{20};
-
-// A server with its coordinator, and a thread that ticks.
-class Controller {
- public:
-  explicit Controller(const std::string& address, int64_t heartbeat_timeout_ns = 2 * kNsPerSec)
-      : log_(MakeNullLog()),
-        catalog_(*Catalog::Open(&store_, &wall_clock_, log_.get())),
-        coordinator_({.heartbeat_timeout_ns = heartbeat_timeout_ns,
-                      .version = "test",
-                      .wall_clock = &wall_clock_},
-                     &clock_, log_.get()) {
-    auto server = ControllerServer::Start(address, &coordinator_, catalog_.get());
-    if (!server.ok()) {
-      status_ = server.status();
-      return;
-    }
-    server_ = *std::move(server);
-    ticker_ = std::thread([this] {
-      std::unique_lock lock(mutex_);
-      while (!stop_changed_.wait_for(lock, kTick, [this] { return stop_; })) server_->Tick();
-    });
-  }
-  ~Controller() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-      stop_changed_.notify_all();
-    }
-    if (ticker_.joinable()) ticker_.join();
-  }
-
-  const absl::Status& status() const { return status_; }
-  std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
-  std::string HostState(const std::string& name) {
-    return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::v1::ListHostsReply reply = ListHosts(c.state(), c.Now());
-      for (const control::v1::HostStatus& host : reply.hosts()) {
-        if (host.host().name() == name) return host.state();
-      }
-      return "";
-    });
-  }
-  // The time from the registration of a ready host to its last message.
-  int64_t ReadyFor(const std::string& name) {
-    return coordinator_.With([&](Coordinator& c) -> int64_t {
-      const auto host = c.registry().hosts().find(name);
-      if (host == c.registry().hosts().end() || host->second.state != HostState::kReady) return 0;
-      return host->second.received_at - host->second.since;
-    });
-  }
-  // The registration of a host on this machine, with the test's clock.
-  std::optional<ClockReading> ClockOf(const std::string& name) {
-    return coordinator_.With([&](Coordinator& c) { return c.state().clocks.Read(name, c.Now()); });
-  }
-  absl::StatusOr<control::v1::CommunicatorDetail> Describe() {
-    return coordinator_.With([&](Coordinator& c) {
-      return DescribeCommunicator(c.state(), FormatCommId(kId), c.Now());
-    });
-  }
-
- private:
-  SystemClock clock_;
-  SystemWallClock wall_clock_;
-  std::unique_ptr<Log> log_;
-  MemoryStore store_;
-  std::unique_ptr<Catalog> catalog_;
-  SharedCoordinator coordinator_;
-  absl::Status status_;
-  std::unique_ptr<ControllerServer> server_;
-  std::mutex mutex_;
-  std::condition_variable stop_changed_;
-  bool stop_ = false;  // guarded by mutex_
-  std::thread ticker_;
-};
-
-class TestAgent {
- public:
-  TestAgent(const std::string& controller, const std::string& name, const std::string& rack = "r1")
-      : log_(MakeNullLog()),
-        agent_({.controller = controller,
-                .version = "test",
-                .wake = [this] { ++wakes_; },
-                .first_retry_ns = 10 * kNsPerMs,
-                .last_retry_ns = 50 * kNsPerMs},
-               log_.get()) {
-    AgentHost host{.inventory = {.name = name, .nics = {}, .gpus = {{0, "0000:1b:00.0"}}},
-                   .position = {"p1", rack, name},
-                   .peer_endpoint = name + ":7400"};
-    started_ = agent_.Start(host);
-  }
-
-  Agent* operator->() { return &agent_; }
-  const absl::Status& started() const { return started_; }
-  int wakes() const { return wakes_; }
-
- private:
-  std::atomic<int> wakes_ = 0;
-  std::unique_ptr<Log> log_;
-  Agent agent_;
-  absl::Status started_;
-};
 
 agent::v1::Announce Info() {
   agent::v1::Announce info;
@@ -162,7 +51,7 @@ agent::v1::Report ReportOf(Epoch epoch) {
 }
 
 TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
-  Controller controller("127.0.0.1:0");
+  LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok()) << controller.status();
   TestAgent agent(controller.address(), "h1");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
@@ -187,8 +76,8 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_FALSE(agent->TakeProposal().has_value());
 
   agent->Report(ReportOf(proposal->strategy.epoch));
-  ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
-  const control::v1::CommunicatorDetail detail = *controller.Describe();
+  ASSERT_TRUE(Eventually([&] { return controller.Describe(kId)->summary().operations() == 5; }));
+  const control::v1::CommunicatorDetail detail = *controller.Describe(kId);
   EXPECT_EQ(detail.summary().strategy(), "locality_ring");
   EXPECT_EQ(detail.summary().state(), "active");
   EXPECT_EQ(detail.members(1).host(), "h0");
@@ -197,11 +86,11 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_EQ(detail.lanes(0).local(), "127.0.0.1:61001");
 
   agent->Ended(kId, "destroyed");
-  EXPECT_TRUE(Eventually([&] { return !controller.Describe().ok(); }));
+  EXPECT_TRUE(Eventually([&] { return !controller.Describe(kId).ok(); }));
 }
 
 TEST(AgentRoundTrip, AgentThatEndsIsLost) {
-  Controller controller("127.0.0.1:0");
+  LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   {
     TestAgent agent(controller.address(), "h1");
@@ -213,7 +102,7 @@ TEST(AgentRoundTrip, AgentThatEndsIsLost) {
 
 TEST(AgentRoundTrip, HeartbeatsKeepTheStreamOpen) {
   constexpr int64_t kTimeoutNs = 300 * kNsPerMs;
-  Controller controller("127.0.0.1:0", kTimeoutNs);
+  LoopbackController controller("127.0.0.1:0", kTimeoutNs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
   // The engine is woken shortly after connected() has become true.
@@ -225,7 +114,7 @@ TEST(AgentRoundTrip, HeartbeatsKeepTheStreamOpen) {
 }
 
 TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
-  Controller controller("127.0.0.1:0", 300 * kNsPerMs);
+  LoopbackController controller("127.0.0.1:0", 300 * kNsPerMs);
   ASSERT_TRUE(controller.status().ok());
   TestAgent agent(controller.address(), "h1");
   ASSERT_TRUE(Eventually([&] { return controller.ClockOf("h1").has_value(); }));
@@ -234,7 +123,7 @@ TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
 }
 
 TEST(AgentRoundTrip, ANewControllerGetsTheCompleteState) {
-  auto first = std::make_unique<Controller>("127.0.0.1:0");
+  auto first = std::make_unique<LoopbackController>("127.0.0.1:0");
   ASSERT_TRUE(first->status().ok());
   const std::string address = first->address();
   TestAgent agent(address, "h1");
@@ -246,24 +135,24 @@ TEST(AgentRoundTrip, ANewControllerGetsTheCompleteState) {
 
   first.reset();
   ASSERT_TRUE(Eventually([&] { return !agent->connected(); }));
-  std::unique_ptr<Controller> second;
+  std::unique_ptr<LoopbackController> second;
   ASSERT_TRUE(Eventually([&] {
-    second = std::make_unique<Controller>(address);
+    second = std::make_unique<LoopbackController>(address);
     return second->status().ok();
   })) << second->status();
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   ASSERT_TRUE(Eventually([&] {
-    const auto detail = second->Describe();
+    const auto detail = second->Describe(kId);
     return detail.ok() && detail->summary().operations() == 5;
   }));
-  EXPECT_EQ(second->Describe()->summary().strategy(), "locality_ring");
+  EXPECT_EQ(second->Describe(kId)->summary().strategy(), "locality_ring");
   EXPECT_FALSE(agent->TakeProposal().has_value()) << "a running strategy is not proposed again";
 }
 
 TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
-  Controller controller("127.0.0.1:0");
+  LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
-  Controller other(controller.address());
+  LoopbackController other(controller.address());
   EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(other.status().message(), HasSubstr(controller.address()));
 }
@@ -288,7 +177,7 @@ class KeptLog final : public Log {
 };
 
 TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
-  Controller controller("127.0.0.1:0");
+  LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   TestAgent first(controller.address(), "h1");
   ASSERT_TRUE(Eventually([&] { return first->connected(); }));
@@ -314,7 +203,7 @@ class ClockOf1970 final : public WallClock {
 };
 
 TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
-  Controller controller("127.0.0.1:0");
+  LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   const std::unique_ptr<Log> log = MakeNullLog();
   KeptLog log_of_lost;
@@ -368,153 +257,6 @@ TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
 TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRejected) {
   EXPECT_EQ(TestAgent("", "h1").started().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(TestAgent("127.0.0.1:1", "").started().code(), absl::StatusCode::kInvalidArgument);
-}
-
-// Sends a request like mccsctl, in a thread of its own, so that the test can continue.
-class Question {
- public:
-  Question(const std::string& controller, const std::string& host)
-      : thread_([this, controller, host] {
-          const auto stub = control::v1::Operator::NewStub(
-              grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
-          grpc::ClientContext context;
-          control::v1::DumpRequest request;
-          request.set_host(host);
-          status_ = stub->Dump(&context, request, &reply_);
-        }) {}
-  ~Question() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  const grpc::Status& Wait() {
-    if (thread_.joinable()) thread_.join();
-    return status_;
-  }
-  const state::Daemon& state() const { return reply_.daemon(); }
-
- private:
-  grpc::Status status_;
-  control::v1::DumpReply reply_;
-  std::thread thread_;
-};
-
-TEST(AgentRoundTrip, AStateRequestReachesTheEngineAndReturns) {
-  Controller controller("127.0.0.1:0");
-  TestAgent agent(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  EXPECT_FALSE(agent->TakeStateRequest().has_value());
-  const int wakes = agent.wakes();
-  Question request_id(controller.address(), "h0");
-  std::optional<uint64_t> asked;
-  ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeStateRequest()).has_value(); }));
-  EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; })) << "an idle engine sleeps";
-  EXPECT_FALSE(agent->TakeStateRequest().has_value());
-  state::Daemon state;
-  state.set_host("h0");
-  state.add_communicators()->set_stalled_on("rank 3");
-  agent->SendState(*asked, state);
-  ASSERT_TRUE(request_id.Wait().ok()) << request_id.Wait().error_message();
-  EXPECT_EQ(request_id.state().communicators(0).stalled_on(), "rank 3");
-}
-
-TEST(AgentRoundTrip, NamesTheHostThatCannotAnswer) {
-  Controller controller("127.0.0.1:0", /*heartbeat_timeout_ns=*/kNsPerSec);
-  {
-    Question unknown(controller.address(), "h7");
-    EXPECT_EQ(unknown.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
-  }
-  auto agent = std::make_unique<TestAgent>(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return (*agent)->connected(); }));
-  Question silent(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeStateRequest().has_value(); }));
-  Question lost(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeStateRequest().has_value(); }));
-  agent.reset();
-  EXPECT_EQ(lost.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(silent.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-}
-
-// Calls `mccsctl trace communicator` in a thread of its own.
-class TraceCall {
- public:
-  explicit TraceCall(const std::string& controller)
-      : thread_([this, controller] {
-          const auto stub = control::v1::Operator::NewStub(
-              grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
-          control::v1::TraceRequest request;
-          request.set_id(FormatCommId(kId));
-          request.set_operations(7);
-          status_ = stub->TraceCommunicator(&context_, request, &reply_);
-        }) {}
-  ~TraceCall() { Wait(); }
-  void Cancel() { context_.TryCancel(); }
-  const grpc::Status& Wait() {
-    if (thread_.joinable()) thread_.join();
-    return status_;
-  }
-  const control::v1::TraceReply& reply() const { return reply_; }
-
- private:
-  grpc::ClientContext context_;
-  grpc::Status status_;
-  control::v1::TraceReply reply_;
-  std::thread thread_;
-};
-
-TEST(AgentRoundTrip, ATraceReachesTheEngineAndReturns) {
-  Controller controller("127.0.0.1:0");
-  TestAgent agent(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  {
-    TraceCall unknown(controller.address());
-    EXPECT_EQ(unknown.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
-  }
-  agent->Announce(MakeAnnounce(kId.value(), {"h0"}));
-  ASSERT_TRUE(Eventually([&] { return controller.Describe().ok(); }));
-  TraceCall call(controller.address());
-  std::optional<TraceOrder> order;
-  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
-  EXPECT_EQ(order->id, kId);
-  EXPECT_EQ(order->operations, 7u);
-  EXPECT_FALSE(order->stop);
-  trace::Host trace;
-  trace.add_operations()->set_number(3);
-  agent->SendTrace(order->request_id, trace);
-  ASSERT_TRUE(call.Wait().ok()) << call.Wait().error_message();
-  EXPECT_EQ(call.reply().id(), FormatCommId(kId));
-  EXPECT_EQ(call.reply().hosts(0).host(), "h0");
-  EXPECT_EQ(call.reply().hosts(0).operations(0).number(), 3u);
-}
-
-TEST(AgentRoundTrip, ACancelledTraceEndsOnTheHosts) {
-  Controller controller("127.0.0.1:0");
-  TestAgent agent(controller.address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  agent->Announce(MakeAnnounce(kId.value(), {"h0"}));
-  ASSERT_TRUE(Eventually([&] { return controller.Describe().ok(); }));
-  TraceCall call(controller.address());
-  std::optional<TraceOrder> order;
-  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
-  const uint64_t request_id = order->request_id;
-  call.Cancel();
-  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
-  EXPECT_TRUE(order->stop);
-  EXPECT_EQ(order->request_id, request_id);
-  EXPECT_EQ(call.Wait().error_code(), grpc::StatusCode::CANCELLED);
-  TraceCall again(controller.address());
-  ASSERT_TRUE(Eventually([&] { return (order = agent->TakeTraceOrder()).has_value(); }));
-  agent->SendTrace(order->request_id, {});
-  EXPECT_TRUE(again.Wait().ok()) << "the first one runs no more";
-}
-
-TEST(AgentRoundTrip, AStoppingControllerAnswersOpenRequests) {
-  auto controller = std::make_unique<Controller>("127.0.0.1:0");
-  TestAgent agent(controller->address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
-  Question request_id(controller->address(), "h0");
-  ASSERT_TRUE(Eventually([&] { return agent->TakeStateRequest().has_value(); }));
-  controller.reset();
-  EXPECT_FALSE(request_id.Wait().ok());
 }
 
 }  // namespace agent_round_trip_test

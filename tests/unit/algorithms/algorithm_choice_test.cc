@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/algorithms/plan_cases.h"
@@ -47,6 +48,33 @@ TEST(AlgorithmChoice, UsesDirectForSmallAndRingForLargeAllReduces) {
   }
   for (int hosts : {3, 4, 8}) {
     EXPECT_EQ(Choice(hosts).OfAllReduce(256 << 20), Algorithm::kRing) << hosts;
+  }
+}
+
+auto NumbersOf(const PlanWeight& weight) {
+  const ProgramWeight& program = weight.programs.front();
+  return std::tuple(program.hops, program.slices, program.slice_pieces, program.lane_pieces,
+                    program.out_pieces, program.in_pieces, program.operands);
+}
+
+// The choice weighs the plan of one host for these.
+TEST(AlgorithmChoice, HostsOfEqualSizeHaveEqualWeightsOnSymmetricPlans) {
+  for (const int hosts : {2, 3, 5, 8, 13}) {
+    const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 3));
+    const ChannelOrders orders = VariedOrders(hosts, 1);
+    for (int k = 0; k < kOpKinds; ++k) {
+      const auto kind = static_cast<OpKind>(k);
+      if (HasRoot(kind)) continue;
+      for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kPat, Algorithm::kDirect}) {
+        if (!Supports(algorithm, kind, hosts)) continue;
+        const PlanKey key{.kind = kind, .algorithm = algorithm};
+        const auto first = NumbersOf(Weigh(*BuildPlan(key, layout, orders, HostIndex(0))));
+        for (int h = 1; h < hosts; ++h) {
+          EXPECT_EQ(NumbersOf(Weigh(*BuildPlan(key, layout, orders, HostIndex(h)))), first)
+              << Name(kind) << " by " << Name(algorithm) << ", host " << h << " of " << hosts;
+        }
+      }
+    }
   }
 }
 

@@ -120,12 +120,18 @@ class JoiningTest : public testing::Test {
     while (relay_.Poll() | forwarder_.Poll()) {
     }
   }
+  // `secret`: of the forwarder.
+  static TreeRelay::Subject SubjectWith(const Secret& secret) {
+    return {.kind = Relayed::kRoster,
+            .relay_id = RelayIdOf(Relayed::kRoster, kId, Secret{}),
+            .secret = secret};
+  }
   void Forward(const std::string& roster) {
-    forwarder_.Forward("blue", roster, RelayIdOf(kId, Secret{}), Secret{}, {{kHere, kPort}});
+    forwarder_.Forward("blue", SubjectWith(Secret{}), roster, {{kHere, kPort}});
   }
   static peer::Message NoticeOf(const peer::Message& roster) {
     peer::Message message;
-    message.mutable_roster_notice()->set_hash(RosterHash(Secret{}, roster.roster()));
+    message.mutable_roster_notice()->set_hash(RelayHash(Secret{}, roster.roster()));
     return message;
   }
 
@@ -166,13 +172,13 @@ class JoiningTest : public testing::Test {
   int requests_ = 0;  // of the roster
   std::optional<peer::Failed> farewell_;
   const PeerAccess access_{&network_.HostNetwork(kHere), &random_, &clock_};
-  RosterRelay relay_{access_};
+  TreeRelay relay_{access_};
   PeerListener relay_door_{
       std::move(*network_.HostNetwork(kHere).Listen({kHere, kPort})),
       [this](const Preamble& preamble) { return relay_.SecretOf(preamble.comm_id); }, random_,
       *quiet_};
   const PeerAccess far_access_{&network_.HostNetwork(kFar), &random_, &clock_};
-  RosterRelay forwarder_{far_access_};
+  TreeRelay forwarder_{far_access_};
   std::unique_ptr<Joining> joining_;
   MonotonicNs started_ = 0;
   absl::Status status_;
@@ -296,8 +302,7 @@ TEST_F(JoinedTest, WithdrawalAfterTheNoticeRequestsTheRoster) {
 
 TEST_F(JoinedTest, IgnoresForwardersWithoutTheSecret) {
   link_->Send(NoticeOf(Roster()));
-  forwarder_.Forward("blue", Roster().roster(), RelayIdOf(kId, Secret{}), Secret{1},
-                     {{kHere, kPort}});
+  forwarder_.Forward("blue", SubjectWith(Secret{1}), Roster().roster(), {{kHere, kPort}});
   EXPECT_FALSE(Run([&] { return roster_.has_value(); }, 10 * kNsPerMs));
 }
 

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,23 @@
 
 namespace mccs {
 namespace plan_cache_test {
+
+// Works until it is built.
+absl::StatusOr<std::shared_ptr<const Plan>> Get(PlanCache& cache, const PlanKey& key) {
+  for (;;) {
+    auto plan = cache.Find(key);
+    if (!plan.ok() || *plan != nullptr) return plan;
+    cache.Work(1);
+  }
+}
+
+Algorithm Choose(PlanCache& cache, OpKind kind, uint64_t bytes) {
+  for (;;) {
+    const std::optional<Algorithm> chosen = cache.AlgorithmFor(kind, bytes);
+    if (chosen.has_value()) return *chosen;
+    cache.Work(1);
+  }
+}
 
 class PlanCacheTest : public testing::Test {
  protected:
@@ -26,30 +47,26 @@ TEST_F(PlanCacheTest, CachesEachPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const PlanKey reduce{.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false};
   const PlanKey gather{.kind = OpKind::kAllGather, .root = Rank(0), .scaled = false};
-  const auto first = *cache.GetOrBuild(reduce);
+  const auto first = *Get(cache, reduce);
   EXPECT_EQ(first->programs.size(), 2u);
-  const auto second = *cache.GetOrBuild(gather);
+  const auto second = *Get(cache, gather);
   EXPECT_NE(first, second);
-  EXPECT_EQ(*cache.GetOrBuild(reduce), first);
-  EXPECT_EQ(*cache.GetOrBuild(gather), second);
+  EXPECT_EQ(*Get(cache, reduce), first);
+  EXPECT_EQ(*Get(cache, gather), second);
 }
 
 TEST_F(PlanCacheTest, DistinguishesRootsAndScales) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const auto one =
-      *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
-  EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(2), .scaled = false}), one);
-  const auto plain =
-      *cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
-  EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = true}),
-            plain);
+  const auto one = *Get(cache, {.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
+  EXPECT_NE(*Get(cache, {.kind = OpKind::kBroadcast, .root = Rank(2), .scaled = false}), one);
+  const auto plain = *Get(cache, {.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
+  EXPECT_NE(*Get(cache, {.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = true}), plain);
 }
 
 TEST_F(PlanCacheTest, ReturnsErrorForKindWithoutPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(
-        cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
+    EXPECT_FALSE(Get(cache, {.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
   }
 }
 
@@ -71,16 +88,15 @@ TEST_F(PlanCacheTest, ChoosesAGridIfLanesToAllHostsDoNotFit) {
     strategy.channels.assign(static_cast<size_t>(defaults.channels),
                              {.ring = ring, .source_ports = {}});
     PlanCache cache(layout, strategy, HostIndex(0));
-    EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllToAll, uint64_t{1} << 30), expected) << hosts;
-    EXPECT_TRUE(cache.GetOrBuild({.kind = OpKind::kAllToAll, .algorithm = expected}).ok());
+    EXPECT_EQ(Choose(cache, OpKind::kAllToAll, uint64_t{1} << 30), expected) << hosts;
+    EXPECT_TRUE(Get(cache, {.kind = OpKind::kAllToAll, .algorithm = expected}).ok());
   }
 }
 
 TEST_F(PlanCacheTest, DistinguishesAlgorithms) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const auto ring = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing});
-  const auto direct =
-      *cache.GetOrBuild({.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect});
+  const auto ring = *Get(cache, {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing});
+  const auto direct = *Get(cache, {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect});
   EXPECT_NE(ring, direct);
   EXPECT_EQ(direct->key.algorithm, Algorithm::kDirect);
 }
@@ -90,9 +106,88 @@ TEST_F(PlanCacheTest, ChoosesAlgorithmOfStrategy) {
       {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect, .max_bytes = 1000},
       {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing}};
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllReduce, 1000), Algorithm::kDirect);
-  EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllReduce, 1001), Algorithm::kRing);
+  EXPECT_EQ(Choose(cache, OpKind::kAllReduce, 1000), Algorithm::kDirect);
+  EXPECT_EQ(Choose(cache, OpKind::kAllReduce, 1001), Algorithm::kRing);
 }
+
+// ---- Work in parts ------------------------------------------------------------------------------
+
+class PlanOfManyHosts : public testing::Test {
+ protected:
+  static constexpr int kHosts = 64;
+  static constexpr int kChannels = 4;
+
+  PlanOfManyHosts() {
+    std::vector<HostIndex> ring;
+    for (int h = 0; h < kHosts; ++h) {
+      layout_.hosts.push_back({Rank(2 * h), Rank(2 * h + 1)});
+      ring.push_back(HostIndex(h));
+    }
+    strategy_.lanes = {.slots = 4, .slot_bytes = 64u << 10};
+    strategy_.channels.assign(kChannels, {.ring = ring, .source_ports = {}});
+    cache_.emplace(layout_, strategy_, HostIndex(0));
+  }
+  // Works part by part until `done`. Returns the cost of each part.
+  std::vector<int64_t> CostsUntil(const std::function<bool()>& done) {
+    std::vector<int64_t> costs;
+    while (!done()) {
+      const int64_t before = cache_->cost();
+      cache_->Work(1);
+      costs.push_back(cache_->cost() - before);
+    }
+    return costs;
+  }
+
+  Layout layout_;
+  Strategy strategy_;
+  std::optional<PlanCache> cache_;
+};
+
+TEST_F(PlanOfManyHosts, IsBuiltChannelByChannel) {
+  const PlanKey key{.kind = OpKind::kAllGather, .algorithm = Algorithm::kRing};
+  EXPECT_FALSE(cache_->has_work());
+  const std::vector<int64_t> costs = CostsUntil([&] { return *cache_->Find(key) != nullptr; });
+  ASSERT_EQ(costs.size(), 1u + kChannels) << "the checks, and each channel";
+  for (size_t c = 2; c < costs.size(); ++c) EXPECT_EQ(costs[c], costs[1]) << c;
+  EXPECT_FALSE(cache_->has_work());
+  const int64_t before = cache_->cost();
+  EXPECT_NE(*cache_->Find(key), nullptr);
+  EXPECT_EQ(cache_->cost(), before) << "a cached plan costs nothing";
+}
+
+TEST_F(PlanOfManyHosts, ChoiceIsPreparedPlanByPlan) {
+  const auto chosen = [&] { return cache_->AlgorithmFor(OpKind::kAllReduce, 1).has_value(); };
+  const std::vector<int64_t> choice = CostsUntil(chosen);
+  EXPECT_GE(choice.size(), 3u);
+  const PlanKey key{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing};
+  const std::vector<int64_t> plan = CostsUntil([&] { return *cache_->Find(key) != nullptr; });
+  EXPECT_LE(*std::ranges::max_element(choice), 2 * *std::ranges::max_element(plan))
+      << "a part is at most about a channel of a plan";
+}
+
+TEST_F(PlanOfManyHosts, RequestsThatAlternateAreAllServed) {
+  const PlanKey gather{.kind = OpKind::kAllGather, .algorithm = Algorithm::kRing};
+  const PlanKey reduce{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing};
+  bool gathered = false;
+  bool reduced = false;
+  const std::vector<int64_t> costs = CostsUntil([&] {
+    gathered |= *cache_->Find(gather) != nullptr;
+    reduced |= *cache_->Find(reduce) != nullptr;
+    return gathered && reduced;
+  });
+  EXPECT_LE(costs.size(), 3u * (1 + kChannels));
+}
+
+TEST_F(PlanOfManyHosts, EstimateOfABuiltPlanCostsNothing) {
+  const EstimatedCall call{OpKind::kAllGather, DataType::kInt8, 0, 1 << 20};
+  CostsUntil([&] { return cache_->EstimateUs(call)->has_value(); });
+  const int64_t before = cache_->cost();
+  EXPECT_TRUE(cache_->EstimateUs(call)->has_value());
+  EXPECT_EQ(cache_->cost(), before);
+  EXPECT_FALSE(cache_->has_work());
+}
+
+// ---- Roots --------------------------------------------------------------------------------------
 
 class ManyRoots : public PlanCacheTest {
  protected:
@@ -109,7 +204,7 @@ class ManyRoots : public PlanCacheTest {
 TEST_F(ManyRoots, StayWithinTheLimit) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int root = 0; root < kRoots; ++root) {
-    const auto plan = cache.GetOrBuild(Broadcast(root));
+    const auto plan = Get(cache, Broadcast(root));
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ((*plan)->key, Broadcast(root));
     EXPECT_LE(cache.size(), kMaxCachedPlans);
@@ -119,26 +214,26 @@ TEST_F(ManyRoots, StayWithinTheLimit) {
 
 TEST_F(ManyRoots, EvictLeastRecentlyUsedPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const std::weak_ptr<const Plan> used = *cache.GetOrBuild(Broadcast(0));
-  const std::weak_ptr<const Plan> unused = *cache.GetOrBuild(Broadcast(1));
+  const std::weak_ptr<const Plan> used = *Get(cache, Broadcast(0));
+  const std::weak_ptr<const Plan> unused = *Get(cache, Broadcast(1));
   for (int root = 2; root < kRoots; ++root) {
-    ASSERT_TRUE(cache.GetOrBuild(Broadcast(root)).ok());
-    ASSERT_EQ(*cache.GetOrBuild(Broadcast(0)), used.lock()) << "in use all the time";
+    ASSERT_TRUE(Get(cache, Broadcast(root)).ok());
+    ASSERT_EQ(*Get(cache, Broadcast(0)), used.lock()) << "in use all the time";
   }
   EXPECT_TRUE(unused.expired());
 }
 
 TEST_F(ManyRoots, KeepRunningPlanAlive) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const auto running = *cache.GetOrBuild(Broadcast(0));
-  for (int root = 1; root < kRoots; ++root) ASSERT_TRUE(cache.GetOrBuild(Broadcast(root)).ok());
+  const auto running = *Get(cache, Broadcast(0));
+  for (int root = 1; root < kRoots; ++root) ASSERT_TRUE(Get(cache, Broadcast(root)).ok());
   EXPECT_EQ(running.use_count(), 1) << "out of the cache";
   EXPECT_EQ(running->programs.size(), 2u);
 }
 
 TEST_F(ManyRoots, WithoutPlanAreNotCached) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  for (int i = 0; i < 10; ++i) EXPECT_FALSE(cache.GetOrBuild(Broadcast(kRoots + i)).ok());
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(Get(cache, Broadcast(kRoots + i)).ok());
   EXPECT_EQ(cache.size(), 0u);
 }
 
@@ -158,7 +253,14 @@ class PlanEstimates : public testing::Test {
     strategy.algorithms.costs = kFigures;
     return strategy;
   }
-  absl::StatusOr<double> Of(const EstimatedCall& call) { return plans_.EstimateUs(call); }
+  absl::StatusOr<double> Of(const EstimatedCall& call) {
+    for (;;) {
+      const auto estimate = plans_.EstimateUs(call);
+      if (!estimate.ok()) return estimate.status();
+      if (estimate->has_value()) return **estimate;
+      plans_.Work(1);
+    }
+  }
 
   PlanCache plans_{{{{Rank(0), Rank(2)}, {Rank(1)}}}, RingOfTwo(), HostIndex(0)};
 };

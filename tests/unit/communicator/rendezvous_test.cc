@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "service/communicator/membership/joining.h"
-#include "service/communicator/membership/roster_relay.h"
+#include "service/communicator/membership/tree_relay.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/communicator/fake_connection.h"
 
@@ -88,7 +88,7 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
 
 class RendezvousOfManyHosts : public RendezvousTest {
  protected:
-  static constexpr int kHosts = kDirectRosters + 2 * kMaxRostersAtOnce;
+  static constexpr int kHosts = kDirectReceivers + 2 * kMaxRostersAtOnce;
 
   void SetUp() override {
     id_ = Make();
@@ -115,10 +115,10 @@ class RendezvousOfManyHosts : public RendezvousTest {
 TEST_F(RendezvousOfManyHosts, SendsTheRosterToTheFirstAndItsHashToTheOthers) {
   ASSERT_TRUE(HasRoster(0));
   const std::string roster = wires_[0]->Written().back().roster();
-  const std::string hash = RosterHash(wire::SecretOf(id_), roster);
+  const std::string hash = RelayHash(wire::SecretOf(id_), roster);
   for (int h = 0; h < kHosts; ++h) {
     const peer::Message last = wires_[static_cast<size_t>(h)]->Written().back();
-    if (h < kDirectRosters) {
+    if (h < kDirectReceivers) {
       EXPECT_EQ(last.roster(), roster);
     } else {
       EXPECT_EQ(last.roster_notice().hash(), hash);
@@ -138,18 +138,18 @@ TEST_F(RendezvousOfManyHosts, SendsTheRosterOnceOnRequest) {
 }
 
 TEST_F(RendezvousOfManyHosts, SendsFewRequestedRostersAtOnce) {
-  for (int h = kDirectRosters; h < kHosts; ++h) {
+  for (int h = kDirectReceivers; h < kHosts; ++h) {
     wires_[static_cast<size_t>(h)]->room = 1;
     wires_[static_cast<size_t>(h)]->Deliver(Request());
   }
   Run();
   int begun = 0;
-  for (int h = kDirectRosters; h < kHosts; ++h)
+  for (int h = kDirectReceivers; h < kHosts; ++h)
     begun += wires_[static_cast<size_t>(h)]->room == 0 ? 1 : 0;
   EXPECT_EQ(begun, kMaxRostersAtOnce);
-  for (int h = kDirectRosters; h < kHosts; ++h) wires_[static_cast<size_t>(h)]->room = 1 << 30;
+  for (int h = kDirectReceivers; h < kHosts; ++h) wires_[static_cast<size_t>(h)]->room = 1 << 30;
   Run();
-  for (int h = kDirectRosters; h < kHosts; ++h) EXPECT_TRUE(HasRoster(h)) << "host " << h;
+  for (int h = kDirectReceivers; h < kHosts; ++h) EXPECT_TRUE(HasRoster(h)) << "host " << h;
 }
 
 TEST_F(RendezvousOfManyHosts, ForgetsTheRosterAfterATime) {

@@ -32,7 +32,7 @@ class PendingDumpsTest : public testing::Test {
   }
 
   Registry registry_;
-  PendingDumps dumps_;
+  PendingDumps dumps_{1};
   bool called_ = false;
 };
 

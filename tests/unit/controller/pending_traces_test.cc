@@ -48,7 +48,7 @@ class PendingTracesTest : public testing::Test {
   }
 
   Registry registry_;
-  PendingTraces traces_;
+  PendingTraces traces_{1};
 };
 
 TEST_F(PendingTracesTest, AnswersWhenEveryHostHasSentItsTrace) {

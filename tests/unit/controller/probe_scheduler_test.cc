@@ -61,7 +61,7 @@ class ProbeSchedulerTest : public testing::Test {
   MonotonicNs now_ = 1000 * kNsPerSec;
   Registry registry_;
   std::unique_ptr<Log> log_ = MakeNullLog();
-  ProbeScheduler book_{log_.get()};
+  ProbeScheduler book_{log_.get(), 1};
   uint64_t question_ = 0;
 };
 
