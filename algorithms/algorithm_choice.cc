@@ -107,7 +107,9 @@ int PeersOf(Algorithm algorithm, int hosts) {
 }
 
 AlgorithmChooser::AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters)
-    : inputs_(inputs), parameters_(std::move(parameters)) {}
+    : inputs_(inputs),
+      parameters_(std::move(parameters)),
+      first_{.rings = {inputs.orders.rings.front()}} {}
 
 Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
   if (inputs_.layout.host_count() == 1) return UsualAlgorithm(kind);
@@ -184,28 +186,37 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
     known.prepared = known.candidates.size() == 1;  // No weights needed.
     return 0;
   }
-  const std::vector<HostIndex>& ring = inputs_.orders.rings.front();
-  const Rank root = inputs_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
+  const HostIndex first = first_.rings.front().front();
+  const Rank root = inputs_.layout.hosts[static_cast<size_t>(first.value())].front();
   for (Candidate& candidate : known.candidates) {
     const std::vector<HostIndex> hosts = HostsToWeigh(candidate.algorithm, kind);
     if (candidate.weights.size() == hosts.size()) continue;
     const HostIndex host = hosts[candidate.weights.size()];
     const PlanKey key{
         .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
-    const ChannelOrders first{{ring}};
-    auto build = PlanBuild::Begin(key, inputs_.layout, first, host);
-    if (!build.ok() || !build->BuildNext().ok()) {
+    absl::Status status;
+    if (!known.build.has_value()) {
+      auto build = PlanBuild::Begin(key, inputs_.layout, first_, host);
+      status = build.status();
+      if (build.ok()) known.build.emplace(*std::move(build));
+    }
+    if (status.ok()) status = known.build->BuildNext();
+    if (!status.ok()) {
       // On all hosts; running the call returns the error.
       known.candidates = {{.algorithm = UsualAlgorithm(kind), .weights = {}}};
       known.prepared = true;
+      known.build.reset();
       return 0;
     }
-    PlanWeight weight = Weigh(build->Take());
+    const uint64_t parts = known.build->last_parts();
+    if (!known.build->done()) return parts;
+    PlanWeight weight = Weigh(known.build->Take());
+    known.build.reset();
     // The other channels do the same work, each on its own ring.
     weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
     weight.frame.programs.resize(inputs_.orders.rings.size());
     candidate.weights.push_back(std::move(weight));
-    return build->last_parts();
+    return parts;
   }
   known.prepared = true;
   return 0;

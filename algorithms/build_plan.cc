@@ -211,7 +211,6 @@ Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& r
 
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
-  if (key.algorithm == Algorithm::kGrid) return GridAllToAll(ring, GridShapeOf(layout));
   if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {
@@ -263,9 +262,19 @@ absl::Status PlanBuild::BuildNext() {
   const size_t channel = plan_.programs.size();
   const Ring ring(*layout_, orders_->rings[channel], ChannelId(static_cast<int32_t>(channel)),
                   self_, HomeOf(*orders_, *layout_, channel, self_));
+  if (plan_.key.algorithm == Algorithm::kGrid) return BuildNextWave(ring);
   MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan_, *layout_, ring));
   last_parts_ = PartsOf(program);
   plan_.programs.push_back(std::move(program));
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuild::BuildNextWave(const Ring& ring) {
+  if (grid_ == nullptr) grid_ = std::make_unique<GridBuild>(ring, GridShapeOf(*layout_));
+  MCCS_ASSIGN_OR_RETURN(last_parts_, grid_->BuildNext());
+  if (!grid_->done()) return absl::OkStatus();
+  plan_.programs.push_back(grid_->Take());
+  grid_.reset();
   return absl::OkStatus();
 }
 
