@@ -14,6 +14,12 @@ constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
 
+// The queues of a lane that gets this connection.
+SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues) {
+  queues.nic.address = connection.local().host;
+  return queues;
+}
+
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
   return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
                                                 ToString(peer), ": ", std::string(lane.message())));
@@ -107,6 +113,7 @@ bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
 }
 
 void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
@@ -139,6 +146,9 @@ void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, Ho
   }
   const uint64_t rate_bps = own.value_or(of_routing.value_or(0));
   gate_->Set(rate_bps, limits.windows, limits.priority);
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = TrafficClass(static_cast<uint8_t>(limits.priority));
+  lane_->SetQueues(std::move(queues));
   lane_->Mark(host.DscpOf(limits.priority));
 }
 
@@ -265,17 +275,25 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::shared_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
                            LaneTally tally)
     : clock_(clock),
       origin_(origin),
       slots_(std::move(slots)),
       lane_(std::move(lane)),
       tally_(tally) {
-  MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
+  MCCS_CHECK(lane_ != nullptr);
+}
+
+void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = traffic_class;
+  lane_->SetQueues(std::move(queues));
+  lane_->Mark(dscp);
 }
 
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   attached_ = true;
   reconnect_timeout_.Reset();
