@@ -20,6 +20,12 @@ std::string NameOf(ChannelId channel) {
                                    : absl::StrCat("channel ", channel.value());
 }
 
+// The queues of a lane that gets this connection.
+SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues) {
+  queues.nic.address = connection.local().host;
+  return queues;
+}
+
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
   return absl::Status(
       lane.code(), absl::StrCat(IsMessageChannel(channel) ? "" : "lane of ", NameOf(channel),
@@ -114,6 +120,7 @@ bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
 }
 
 void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
@@ -146,6 +153,9 @@ void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, Ho
   }
   const uint64_t rate_bps = own.value_or(of_routing.value_or(0));
   gate_->Set(rate_bps, limits.windows, limits.priority);
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = TrafficClass(static_cast<uint8_t>(limits.priority));
+  lane_->SetQueues(std::move(queues));
   lane_->Mark(host.DscpOf(limits.priority));
 }
 
@@ -272,17 +282,25 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::shared_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
                            LaneTally tally)
     : clock_(clock),
       origin_(origin),
       slots_(std::move(slots)),
       lane_(std::move(lane)),
       tally_(tally) {
-  MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
+  MCCS_CHECK(lane_ != nullptr);
+}
+
+void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = traffic_class;
+  lane_->SetQueues(std::move(queues));
+  lane_->Mark(dscp);
 }
 
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   attached_ = true;
   reconnect_timeout_.Reset();

@@ -65,8 +65,8 @@ class ExecutorTest : public testing::Test {
     for (Host& host : hosts_) {
       host.slots = std::move(*device.Allocate(bytes));
       host.staging = std::move(*device.Allocate(bytes));
-      host.send = transport_.MakeSendLane(kShape);
-      host.receive = transport_.MakeRecvLane(kShape, WholeOf(*host.slots));
+      host.send = transport_.MakeSendLane({}, kShape);
+      host.receive = transport_.MakeRecvLane({}, kShape, WholeOf(*host.slots));
       host.lanes =
           std::make_unique<OneLaneEachWay>(*host.send, *host.receive, WholeOf(*host.staging));
       host.executor = std::make_unique<Executor>(device, *host.lanes, kShape, /*channels=*/1);
