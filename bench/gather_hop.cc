@@ -38,8 +38,8 @@ class LanePair final : public LaneDirectory {
   LanePair(Device& device, Side& side)
       : slots_(*device.Allocate(kBytes)),
         staging_(*device.Allocate(kBytes)),
-        send_(transport_.MakeSendLane(kShape)),
-        receive_(transport_.MakeRecvLane(kShape, WholeOf(*slots_))) {
+        send_(transport_.MakeSendLane({}, kShape)),
+        receive_(transport_.MakeRecvLane({}, kShape, WholeOf(*slots_))) {
     send_->Attach(std::move(side.out.front()));
     receive_->Attach(std::move(side.in.front()));
   }
