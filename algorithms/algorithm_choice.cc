@@ -102,7 +102,8 @@ int PeersOf(Algorithm algorithm, int hosts) {
 AlgorithmChooser::AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters)
     : inputs_(inputs),
       parameters_(std::move(parameters)),
-      several_ranks_(inputs.layout.max_local_ranks() > 1) {}
+      several_ranks_(inputs.layout.max_local_ranks() > 1),
+      first_{.rings = {inputs.orders.rings.front()}} {}
 
 Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
   if (inputs_.layout.host_count() == 1) return UsualAlgorithm(kind);
@@ -212,8 +213,8 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
     });
     return 0;
   }
-  const std::vector<HostIndex>& ring = inputs_.orders.rings.front();
-  const Rank root = inputs_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
+  const HostIndex first = first_.rings.front().front();
+  const Rank root = inputs_.layout.hosts[static_cast<size_t>(first.value())].front();
   for (Candidate& candidate : known.candidates) {
     const std::vector<HostIndex> hosts = HostsToWeigh(candidate.algorithm, kind);
     if (candidate.weights.size() == hosts.size()) continue;
@@ -222,20 +223,29 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
                       .algorithm = candidate.algorithm,
                       .root = HasRoot(kind) ? root : Rank(0),
                       .packed = candidate.packed};
-    const ChannelOrders first{{ring}};
-    auto build = PlanBuild::Begin(key, inputs_.layout, first, host);
-    if (!build.ok() || !build->BuildNext().ok()) {
+    absl::Status status;
+    if (!known.build.has_value()) {
+      auto build = PlanBuild::Begin(key, inputs_.layout, first_, host);
+      status = build.status();
+      if (build.ok()) known.build.emplace(*std::move(build));
+    }
+    if (status.ok()) status = known.build->BuildNext();
+    if (!status.ok()) {
       // On all hosts; running the call returns the error.
       known.candidates = {{.algorithm = UsualAlgorithm(kind), .packed = false, .weights = {}}};
       known.prepared = true;
+      known.build.reset();
       return 0;
     }
-    PlanWeight weight = Weigh(build->Take());
+    const uint64_t parts = known.build->last_parts();
+    if (!known.build->done()) return parts;
+    PlanWeight weight = Weigh(known.build->Take());
+    known.build.reset();
     // The other channels do the same work, each on its own ring.
     weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
     weight.frame.programs.resize(inputs_.orders.rings.size());
     candidate.weights.push_back(std::move(weight));
-    return build->last_parts();
+    return parts;
   }
   known.prepared = true;
   return 0;

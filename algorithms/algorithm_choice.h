@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "algorithms/algorithm.h"
+#include "algorithms/build_plan.h"
 #include "algorithms/cost.h"
 #include "algorithms/plan.h"
 
@@ -77,7 +78,7 @@ class AlgorithmChooser {
   Algorithm Choose(OpKind kind, uint64_t bytes);
   // Choose has nothing to build.
   bool IsPrepared(OpKind kind, uint64_t bytes) const;
-  // Builds one of the plans that Choose needs. Returns its parts (PlanBuild::last_parts).
+  // Builds a part of the plans that Choose needs. Returns PlanBuild::last_parts.
   // REQUIRES: !IsPrepared(kind, …).
   uint64_t PrepareNext(OpKind kind);
   // Whether the plan of such a call is packed (plan.h), with this algorithm.
@@ -94,6 +95,7 @@ class AlgorithmChooser {
   struct Kind {
     std::vector<Candidate> candidates;  // empty: not known yet
     bool prepared = false;              // all have their weights, or need none
+    std::optional<PlanBuild> build;     // of the next weight
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 
@@ -110,7 +112,8 @@ class AlgorithmChooser {
 
   const ChoiceInputs inputs_;
   const ChoiceParameters parameters_;
-  const bool several_ranks_;  // on some host
+  const bool several_ranks_;   // on some host
+  const ChannelOrders first_;  // the first channel's ring
   std::array<Kind, kOpKinds> kinds_;
 };
 

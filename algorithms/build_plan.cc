@@ -46,6 +46,38 @@ absl::Status CheckLayout(const Layout& layout) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHomes(const ChannelOrders& orders, const Layout& layout) {
+  if (orders.homes.empty()) return absl::OkStatus();
+  if (orders.homes.size() != orders.rings.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("home ranks of ", orders.homes.size(),
+                                                   " channels; expected ", orders.rings.size()));
+  }
+  for (size_t c = 0; c < orders.homes.size(); ++c) {
+    const std::vector<LocalIndex>& homes = orders.homes[c];
+    if (homes.empty()) continue;
+    if (homes.size() != layout.hosts.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "channel ", c, ": ", homes.size(), " home ranks for ", layout.hosts.size(), " hosts"));
+    }
+    for (size_t h = 0; h < homes.size(); ++h) {
+      const size_t ranks = layout.hosts[h].size();
+      if (homes[h] >= LocalIndex(0) && static_cast<size_t>(homes[h].value()) < ranks) continue;
+      return absl::InvalidArgumentError(absl::StrCat("channel ", c, ": home rank ",
+                                                     homes[h].value(), " on host ", h,
+                                                     ": expected 0 to ", ranks - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+LocalIndex HomeOf(const ChannelOrders& orders, const Layout& layout, size_t channel,
+                  HostIndex host) {
+  const auto h = static_cast<size_t>(host.value());
+  if (!orders.homes.empty() && !orders.homes[channel].empty()) return orders.homes[channel][h];
+  return DefaultHome(ChannelId(static_cast<int32_t>(channel)),
+                     static_cast<int>(layout.hosts[h].size()));
+}
+
 absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
   if (orders.rings.empty())
     return absl::InvalidArgumentError("no channel: at least one ring is required");
@@ -183,7 +215,6 @@ Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& r
 
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
-  if (key.algorithm == Algorithm::kGrid) return GridAllToAll(ring, GridShapeOf(layout));
   if (Exchanges(key.kind)) return DirectExchange(key, ring);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {
@@ -214,6 +245,7 @@ absl::StatusOr<PlanBuild> PlanBuild::Begin(const PlanKey& key, const Layout& lay
                                            const ChannelOrders& orders, HostIndex self) {
   MCCS_RETURN_IF_ERROR(CheckLayout(layout));
   MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
+  MCCS_RETURN_IF_ERROR(CheckHomes(orders, layout));
   MCCS_RETURN_IF_ERROR(CheckKey(key, layout));
   if (self.value() < 0 || self.value() >= layout.host_count()) {
     return absl::InvalidArgumentError(
@@ -238,10 +270,21 @@ absl::Status PlanBuild::BuildNext() {
     last_parts_ = 0;
     return absl::OkStatus();
   }
-  const Ring ring(*layout_, orders_->rings[number], channel, self_);
+  const Ring ring(*layout_, orders_->rings[number], channel, self_,
+                  HomeOf(*orders_, *layout_, number, self_));
+  if (plan_.key.algorithm == Algorithm::kGrid) return BuildNextWave(ring);
   MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan_, *layout_, ring));
   last_parts_ = PartsOf(program);
   plan_.programs.push_back(std::move(program));
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuild::BuildNextWave(const Ring& ring) {
+  if (grid_ == nullptr) grid_ = std::make_unique<GridBuild>(ring, GridShapeOf(*layout_));
+  MCCS_ASSIGN_OR_RETURN(last_parts_, grid_->BuildNext());
+  if (!grid_->done()) return absl::OkStatus();
+  plan_.programs.push_back(grid_->Take());
+  grid_.reset();
   return absl::OkStatus();
 }
 

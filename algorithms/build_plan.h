@@ -1,7 +1,7 @@
-// Builds a plan in parts, one channel at a time: the programs of 1,000 hosts take milliseconds
-// each.
+// Builds a plan in parts, one channel at a time, or one wave of an all-to-all over a grid: the
+// programs of 1,000 hosts take milliseconds each.
 //
-//   Begin ──► BuildNext, once per channel ──► done ──► Take
+//   Begin ──► BuildNext, until done ──► Take
 //
 // THREAD: one.
 #ifndef MCCS_ALGORITHMS_BUILD_PLAN_H_
@@ -9,10 +9,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "algorithms/grid.h"
 #include "algorithms/plan.h"
 
 namespace mccs {
@@ -25,23 +27,25 @@ class PlanBuild {
 
   const PlanKey& key() const { return plan_.key; }
   bool done() const { return plan_.programs.size() == orders_->rings.size(); }
-  // Builds the next channel's program. An error, as of BuildPlan, ends the build.
+  // Builds the next part. An error, as of BuildPlan, ends the build.
   // REQUIRES: !done().
   absl::Status BuildNext();
   // REQUIRES: done().
   Plan Take() { return std::move(plan_); }
 
-  // The parts (steps, combines, places) of the program that BuildNext has built last: the time is
-  // proportional to them. Before the first program: those of the checks, by hosts and ranks.
+  // The steps, combines and places that BuildNext has built last: the time is proportional to
+  // them. Before the first call: the work of the checks, by hosts and ranks.
   uint64_t last_parts() const { return last_parts_; }
 
  private:
+  absl::Status BuildNextWave(const Ring& ring);
   PlanBuild(Plan plan, const Layout& layout, const ChannelOrders& orders, HostIndex self);
 
   Plan plan_;
   const Layout* layout_;
   const ChannelOrders* orders_;
   HostIndex self_;
+  std::unique_ptr<GridBuild> grid_;  // in progress
   uint64_t last_parts_ = 0;
 };
 

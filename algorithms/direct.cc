@@ -79,13 +79,13 @@ Program DirectExchange(const PlanKey& key, const Ring& ring) {
 }
 
 Program DirectAllReduce(const Ring& ring, bool scaled) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const size_t hosts = static_cast<size_t>(ring.hosts());
   ProgramBuilder program(ring.channel());
 
   // A sum that is sent is rounded to the type, so the host's own sum must be rounded too.
   const bool sum_is_input = local.count() == 1 && !scaled;
-  const Place own = sum_is_input ? LocalRanks::Input(0, 0) : LocalRanks::Output(0, 0);
+  const Place own = sum_is_input ? LocalRanks::Input(0, 0) : local.Landing(0);
   std::vector<HostIndex> targets;
   for (int hop = 1; hop < ring.hosts(); ++hop) targets.push_back(ring.HostAtDistance(-hop));
   std::vector<Place> kept;

@@ -36,6 +36,9 @@ GridShape GridShapeOf(const Layout& layout) {
 
 namespace {
 
+// A block is sent and received in two hops, and combined once.
+constexpr uint64_t kPartsPerBlock = 7;
+
 // Blocks between two hosts, by position on the ring.
 struct Flow {
   int from = 0;
@@ -63,16 +66,22 @@ class AllToAll {
         shape_(shape),
         program_(ring.channel(), Packing::kSlices) {}
 
-  absl::StatusOr<Program> Build() {
+  void Begin() {
     ListFlows();
     CopyLocalBlocks();
+  }
+  bool done() const { return next_pair_ == shape_.local_ranks * shape_.local_ranks; }
+  absl::StatusOr<uint64_t> BuildNext() {
     const int pairs = shape_.local_ranks * shape_.local_ranks;
-    for (Wave wave; wave.first < pairs; wave.first = wave.end) {
-      wave.end = std::min(pairs, wave.first + shape_.wave_pairs);
-      if (program_.size() + MaxStepsOfWave() > UINT16_MAX) return TooManySteps();
-      FirstHop(wave);
-      SecondHop(wave);
-    }
+    const Wave wave{.first = next_pair_, .end = std::min(pairs, next_pair_ + shape_.wave_pairs)};
+    if (program_.size() + MaxStepsOfWave() > UINT16_MAX) return TooManySteps();
+    FirstHop(wave);
+    SecondHop(wave);
+    next_pair_ = wave.end;
+    return kPartsPerBlock * static_cast<uint64_t>(wave.end - wave.first) *
+           static_cast<uint64_t>(ring_.hosts());
+  }
+  Program Take() {
     program_.SetHops(2);
     return program_.Take();
   }
@@ -272,20 +281,34 @@ class AllToAll {
     std::map<int, uint16_t> begin;  // by destination: its first piece
   };
 
-  const Ring& ring_;
+  const Ring ring_;
   const int self_;
   const Grid grid_;
   const GridShape shape_;
   ProgramBuilder program_;
   int stage_ = 0;
+  int next_pair_ = 0;  // the first one of the next wave
   std::vector<LaneFlows> first_out_, first_in_, second_out_, second_in_;
   std::map<int, Slot> received_;  // of the current wave, by the peer's position
 };
 
 }  // namespace
 
-absl::StatusOr<Program> GridAllToAll(const Ring& ring, const GridShape& shape) {
-  return AllToAll(ring, shape).Build();
+struct GridBuild::Impl {
+  AllToAll all_to_all;
+};
+
+GridBuild::GridBuild(const Ring& ring, const GridShape& shape)
+    : impl_(std::make_unique<Impl>(AllToAll(ring, shape))) {
+  impl_->all_to_all.Begin();
 }
+
+GridBuild::~GridBuild() = default;
+
+bool GridBuild::done() const { return impl_->all_to_all.done(); }
+
+absl::StatusOr<uint64_t> GridBuild::BuildNext() { return impl_->all_to_all.BuildNext(); }
+
+Program GridBuild::Take() { return impl_->all_to_all.Take(); }
 
 }  // namespace mccs

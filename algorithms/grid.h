@@ -29,6 +29,9 @@
 #ifndef MCCS_ALGORITHMS_GRID_H_
 #define MCCS_ALGORITHMS_GRID_H_
 
+#include <cstdint>
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
@@ -67,9 +70,25 @@ struct GridShape {
 
 GridShape GridShapeOf(const Layout& layout);
 
-// One host's all-to-all. kInvalidArgument: too many steps. REQUIRES: ring.hosts() ≥ 2; `shape` is
-// that of the layout.
-absl::StatusOr<Program> GridAllToAll(const Ring& ring, const GridShape& shape);
+// Builds one host's all-to-all, a wave at a time: with 8 ranks on each of 1,024 hosts it takes
+// tens of milliseconds. LIFETIME: what `ring` refers to outlives it.
+class GridBuild {
+ public:
+  // REQUIRES: ring.hosts() ≥ 2; `shape` is that of the layout.
+  GridBuild(const Ring& ring, const GridShape& shape);
+  ~GridBuild();
+
+  bool done() const;
+  // Appends the steps of the next wave. Returns about the number of their parts
+  // (PlanBuild::last_parts). kInvalidArgument: too many steps. REQUIRES: !done().
+  absl::StatusOr<uint64_t> BuildNext();
+  // REQUIRES: done().
+  Program Take();
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace mccs
 

@@ -42,7 +42,7 @@ struct HeldPiece {
   std::optional<uint16_t> receive;  // the step that delivers it; nothing: an input
 };
 
-// The pieces of one receive, in the output of the first local rank.
+// The pieces of one receive, in the output of the home rank.
 struct Landing {
   uint16_t receive = 0;
   std::vector<Place> places;
@@ -52,7 +52,7 @@ class AllGather {
  public:
   AllGather(const Ring& ring, int max_pieces)
       : ring_(ring),
-        local_(ring.local()),
+        local_(ring.local(), ring.home()),
         max_pieces_(static_cast<size_t>(max_pieces)),
         program_(ring.channel(), Packing::kSlices),
         held_(static_cast<size_t>(ring.hosts())) {}
@@ -91,7 +91,7 @@ class AllGather {
       const std::vector<HeldPiece>& held = held_[static_cast<size_t>(offset)];
       out.insert(out.end(), held.begin(), held.end());
       for (Rank rank : ring_.RanksOf(ring_.HostAtDistance(offset + distance))) {
-        in.emplace_back(offset + distance, LocalRanks::Output(0, rank.value()));
+        in.emplace_back(offset + distance, local_.Landing(rank.value()));
       }
     }
     // Sends and receives alternate: sending all slices first could deadlock with a host that does
@@ -160,7 +160,7 @@ class ReduceScatter {
  public:
   ReduceScatter(const Ring& ring, int wave_offsets, bool scaled)
       : ring_(ring),
-        local_(ring.local()),
+        local_(ring.local(), ring.home()),
         wave_offsets_(wave_offsets),
         scaled_(scaled),
         program_(ring.channel(), Packing::kSlices),

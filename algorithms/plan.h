@@ -92,7 +92,15 @@ struct Layout {
 // The order of hosts on each channel's ring, which trees use too: a permutation of all HostIndex.
 struct ChannelOrders {
   std::vector<std::vector<HostIndex>> rings;
+  // homes[c][h]: the home rank of channel c on host h. Slices that are sent on or copied to other
+  // local ranks land in its output, so that they leave and enter the host at its GPU. Each host
+  // chooses for itself: the plans of the others do not depend on it. An empty list: DefaultHome.
+  std::vector<std::vector<LocalIndex>> homes = {};
 };
+// The channels of a host take turns of its ranks. REQUIRES: local_ranks > 0.
+constexpr LocalIndex DefaultHome(ChannelId channel, int local_ranks) {
+  return LocalIndex(channel.value() % local_ranks);
+}
 
 // Location of a piece of memory within one round.
 enum class Space : uint8_t {
@@ -205,9 +213,9 @@ inline IndexRange PartEntries(const IndexRange& range, size_t size, int32_t part
 // from host to host (direct.h), on a tree per host (pat.h), or on a grid of them (grid.h). One
 // host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
-// of hosts, a root out of range, a scale for a kind that does not reduce, a layout or rings that
-// violate Layout or ChannelOrders, `self` out of range, a grid of so many ranks that its steps
-// cannot be numbered.
+// of hosts, a root out of range, a scale for a kind that does not reduce, a layout, rings or
+// homes that violate Layout or ChannelOrders, `self` out of range, a grid of so many ranks that its
+// steps cannot be numbered.
 absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self);
 

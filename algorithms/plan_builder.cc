@@ -31,7 +31,9 @@ std::vector<Place> LocalRanks::Outputs(int32_t block) const {
 std::vector<Place> LocalRanks::OtherOutputs(int32_t block) const {
   std::vector<Place> places;
   places.reserve(count());
-  for (uint16_t local = 1; local < count(); ++local) places.push_back(Output(local, block));
+  for (uint16_t local = 0; local < count(); ++local) {
+    if (local != home_) places.push_back(Output(local, block));
+  }
   return places;
 }
 

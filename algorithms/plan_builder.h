@@ -12,10 +12,11 @@
 
 namespace mccs {
 
-// The ranks of the plan's host.
+// The ranks of the plan's host. `home`: in whose output slices land (ChannelOrders).
 class LocalRanks {
  public:
-  explicit LocalRanks(const std::vector<Rank>& ranks) : ranks_(ranks) {}
+  explicit LocalRanks(const std::vector<Rank>& ranks, LocalIndex home = LocalIndex(0))
+      : ranks_(ranks), home_(static_cast<uint16_t>(home.value())) {}
 
   uint16_t count() const { return static_cast<uint16_t>(ranks_.size()); }
   // The block of a local rank, for buffers with a block per rank.
@@ -27,11 +28,13 @@ class LocalRanks {
   // The received place, then each local rank's contribution to the same block.
   std::vector<Place> WithReceived(Place received) const;
   std::vector<Place> Outputs(int32_t block) const;
-  // Outputs without that of local rank 0, in which slices land.
+  // The output of the home rank, and the others.
+  Place Landing(int32_t block) const { return Output(home_, block); }
   std::vector<Place> OtherOutputs(int32_t block) const;
 
  private:
   const std::vector<Rank>& ranks_;
+  const uint16_t home_;
 };
 
 // Which slices go straight from and into buffers. The builder packs the others: it copies their

@@ -14,11 +14,12 @@
 namespace mccs {
 
 Ring::Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel,
-           HostIndex self)
+           HostIndex self, LocalIndex home)
     : layout_(layout),
       order_(order),
       channel_(channel),
-      position_(static_cast<int>(std::find(order.begin(), order.end(), self) - order.begin())) {}
+      position_(static_cast<int>(std::find(order.begin(), order.end(), self) - order.begin())),
+      home_(home) {}
 
 HostIndex Ring::HostAtDistance(int hops) const {
   return order_[static_cast<size_t>((position_ - hops + hosts()) % hosts())];
@@ -45,7 +46,7 @@ std::vector<int32_t> BlocksOf(const Ring& ring, HostIndex target) {
 }
 
 void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(1));
   if (local.count() == 1 && !scaled) {
     std::vector<Place> pieces;
@@ -62,7 +63,7 @@ void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
 
 Program RingReduceScatter(const PlanKey& key, const Ring& ring) {
   const int hosts = ring.hosts();
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
 
   SendFirst(program, ring, key.scaled);
@@ -95,14 +96,15 @@ Program RingReduceScatter(const PlanKey& key, const Ring& ring) {
 // All-gather: each host's inputs travel around the ring once, one piece per rank of the source
 // host.
 //
-// The source host sends from its ranks' inputs. On the others slices land in the output of the
-// first local rank, are forwarded from there, and are copied to the other local ranks.
+// The source host sends from its ranks' inputs. On the others slices land in the output of the home
+// rank, are forwarded from there, and are copied to the other local ranks.
 namespace {
 
-// The places of the blocks of `origin` in the first local rank's output.
+// The places of the blocks of `origin` in the home rank's output.
 std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
+  const LocalRanks local(ring.local(), ring.home());
   std::vector<Place> places;
-  for (Rank rank : ring.RanksOf(origin)) places.push_back(LocalRanks::Output(0, rank.value()));
+  for (Rank rank : ring.RanksOf(origin)) places.push_back(local.Landing(rank.value()));
   return places;
 }
 
@@ -110,7 +112,7 @@ std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
 
 Program RingAllGather(const PlanKey& key, const Ring& ring) {
   const int hosts = ring.hosts();
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
 
   std::vector<Place> inputs;
@@ -142,7 +144,7 @@ Program RingAllGather(const PlanKey& key, const Ring& ring) {
 //
 // Block h starts at host h (its local ranks' inputs), accumulates the inputs of each host on its
 // path, and is complete at the host before h: H−1 hops. From there the sum travels around the ring
-// once more, H−1 hops; on each host it lands in the first local rank's output, is forwarded from
+// once more, H−1 hops; on each host it lands in the home rank's output, is forwarded from
 // there and copied to the other ranks. The order of accumulation is that of the ring, then of the
 // local ranks. Each sum is computed at one host only, so all ranks have the same bits.
 namespace {
@@ -153,7 +155,7 @@ int32_t BlockOf(HostIndex host) { return host.value(); }
 
 Program RingAllReduce(const Ring& ring, bool scaled) {
   const int hosts = ring.hosts();
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   ProgramBuilder program(ring.channel());
 
   // Hop 0: the block of this host starts. A single unscaled input needs no staging.
@@ -182,16 +184,16 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
                          .destinations = local.Outputs(block),
                          .finish = true}},
                        {receive});
-  program.Send(ring.next(), {LocalRanks::Output(0, block)}, {whole});
+  program.Send(ring.next(), {local.Landing(block)}, {whole});
 
   for (int hop = hosts - 1; hop <= 2 * hosts - 3; ++hop) {
     block = BlockOf(ring.HostAtDistance(hop + 1 - hosts));
-    receive = program.ReceiveInto(ring.previous(), {LocalRanks::Output(0, block)});
+    receive = program.ReceiveInto(ring.previous(), {local.Landing(block)});
     program.BeginStage(hop + 1);
-    if (hop < 2 * hosts - 3) program.Send(ring.next(), {LocalRanks::Output(0, block)}, {receive});
+    if (hop < 2 * hosts - 3) program.Send(ring.next(), {local.Landing(block)}, {receive});
     if (local.count() > 1) {
       program.Combines(
-          {{.sources = {LocalRanks::Output(0, block)}, .destinations = local.OtherOutputs(block)}},
+          {{.sources = {local.Landing(block)}, .destinations = local.OtherOutputs(block)}},
           {receive});
     }
   }
@@ -200,10 +202,10 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
 
 // Broadcast: a pipeline along the ring from the root's host to the host before it.
 //
-// The root's host sends from the root's input. On the others slices land in the first local rank's
-// output, are forwarded from there, and are copied to the other ranks.
+// The root's host sends from the root's input. On the others slices land in the home rank's output,
+// are forwarded from there, and are copied to the other ranks.
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const int hops = ring.HopsFrom(root_host);
   ProgramBuilder program(ring.channel());
   if (hops == 0) {
@@ -213,13 +215,12 @@ Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_loc
     return program.Take();
   }
   program.BeginStage(hops - 1);
-  const uint16_t receive = program.ReceiveInto(ring.previous(), {LocalRanks::Output(0, 0)});
+  const uint16_t receive = program.ReceiveInto(ring.previous(), {local.Landing(0)});
   program.BeginStage(hops);
-  if (hops < ring.hosts() - 1) program.Send(ring.next(), {LocalRanks::Output(0, 0)}, {receive});
+  if (hops < ring.hosts() - 1) program.Send(ring.next(), {local.Landing(0)}, {receive});
   if (local.count() > 1) {
-    program.Combines(
-        {{.sources = {LocalRanks::Output(0, 0)}, .destinations = local.OtherOutputs(0)}},
-        {receive});
+    program.Combines({{.sources = {local.Landing(0)}, .destinations = local.OtherOutputs(0)}},
+                     {receive});
   }
   return program.Take();
 }
@@ -229,7 +230,7 @@ Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_loc
 // A slice starts with the inputs of the host after the root's and accumulates those of each host on
 // its path; the root's host adds its own directly into the root's output.
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   // Hops that the data has made when this host sends it on, or when it ends.
   const int hops = (ring.HopsFrom(root_host) + ring.hosts() - 1) % ring.hosts();
   ProgramBuilder program(ring.channel());

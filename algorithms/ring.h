@@ -19,9 +19,10 @@ namespace mccs {
 // One channel's ring from the position of one host.
 class Ring {
  public:
-  // REQUIRES: `self` is in `order`. LIFETIME: `layout` and `order` outlive the ring.
-  Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel,
-       HostIndex self);
+  // `home`: the channel's home rank on this host. REQUIRES: `self` is in `order`.
+  // LIFETIME: `layout` and `order` outlive the ring.
+  Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel, HostIndex self,
+       LocalIndex home = LocalIndex(0));
 
   int hosts() const { return static_cast<int>(order_.size()); }
   // Position of this host in the order.
@@ -37,12 +38,14 @@ class Ring {
 
   const std::vector<Rank>& RanksOf(HostIndex host) const { return layout_.hosts[host.value()]; }
   const std::vector<Rank>& local() const { return RanksOf(HostAtDistance(0)); }
+  LocalIndex home() const { return home_; }
 
  private:
   const Layout& layout_;
   const std::vector<HostIndex>& order_;
   ChannelId channel_;
   int position_ = 0;
+  LocalIndex home_;
 };
 
 // Parts of an all-gather's or a reduce-scatter's plan: the largest number of ranks of a host.

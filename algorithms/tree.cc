@@ -175,7 +175,7 @@ class TreeWalk {
   int32_t block() const { return block_; }
 
  private:
-  Place Landing() const { return LocalRanks::Output(0, block_); }
+  Place Landing() const { return local_.Landing(block_); }
 
   ProgramBuilder& program_;
   const LocalRanks& local_;
@@ -200,7 +200,7 @@ std::vector<TreeWalk> Walks(ProgramBuilder& program, const LocalRanks& local,
 // combines, then all receives.
 
 Program TreeAllReduce(const Ring& ring, bool scaled) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const TreePlaces places = PlacesOfAll(ring);
   ProgramBuilder program(ring.channel());
   std::vector<TreeWalk> walks = Walks(program, local, places);
@@ -214,7 +214,7 @@ Program TreeAllReduce(const Ring& ring, bool scaled) {
         const uint16_t whole = program.Combines(
             {{.sources = walk.Sum(), .destinations = local.Outputs(block), .finish = true}},
             walk.received());
-        walk.SendDown(LocalRanks::Output(0, block), {whole});
+        walk.SendDown(local.Landing(block), {whole});
       }
       walk.PassDown(stage - top, top);
     }
@@ -227,7 +227,7 @@ Program TreeAllReduce(const Ring& ring, bool scaled) {
 }
 
 Program TreeBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const TreePlaces places = PlacesBelow(ring, root_host);
   ProgramBuilder program(ring.channel());
   std::vector<TreeWalk> walks = Walks(program, local, places);
@@ -248,7 +248,7 @@ Program TreeBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_loc
 }
 
 Program TreeReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled) {
-  const LocalRanks local(ring.local());
+  const LocalRanks local(ring.local(), ring.home());
   const TreePlaces places = PlacesBelow(ring, root_host);
   ProgramBuilder program(ring.channel());
   std::vector<TreeWalk> walks = Walks(program, local, places);

@@ -48,9 +48,9 @@ void ExchangeLanes(Side& side, const Load& load) {
   std::vector<std::unique_ptr<RecvLane>> recv;
   for (size_t i = 0; i < side.out.size(); ++i) {
     slots.emplace_back(size_t{shape.slots} * shape.slot_bytes);
-    send.push_back(transport.MakeSendLane(shape));
+    send.push_back(transport.MakeSendLane({}, shape));
     slot_regions.push_back(std::make_unique<VectorRegion>(slots[i]));
-    recv.push_back(transport.MakeRecvLane(shape, WholeOf(*slot_regions[i])));
+    recv.push_back(transport.MakeRecvLane({}, shape, WholeOf(*slot_regions[i])));
     send[i]->Attach(std::move(side.out[i]));
     recv[i]->Attach(std::move(side.in[i]));
   }
@@ -99,8 +99,8 @@ void PingLanes(Side& side) {
   const LaneShape shape{.slots = 8, .slot_bytes = 64 * kKiB};
   std::vector<std::byte> slots(size_t{shape.slots} * shape.slot_bytes);
   const VectorRegion slots_region(slots);
-  std::unique_ptr<SendLane> send = transport.MakeSendLane(shape);
-  std::unique_ptr<RecvLane> recv = transport.MakeRecvLane(shape, WholeOf(slots_region));
+  std::unique_ptr<SendLane> send = transport.MakeSendLane({}, shape);
+  std::unique_ptr<RecvLane> recv = transport.MakeRecvLane({}, shape, WholeOf(slots_region));
   send->Attach(std::move(side.out[0]));
   recv->Attach(std::move(side.in[0]));
   std::vector<std::byte> word(sizeof(uint64_t));

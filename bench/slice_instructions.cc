@@ -38,6 +38,7 @@ class SwiftLane : public End {
   void Attach(std::unique_ptr<Connection>) override {}
   void Mark(uint8_t) override {}
   absl::Status status() const override { return absl::OkStatus(); }
+  LaneState state() const override { return LaneState::kReady; }
   LaneCounters counters() const override { return {}; }
   Endpoint local() const override { return {}; }
   Endpoint remote() const override { return {}; }
@@ -50,6 +51,12 @@ class SwiftSendLane final : public SwiftLane<SendLane> {
                                                   const SliceTag&) override {
     return next_++;
   }
+  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&,
+                                                    std::span<const RegionSpan>,
+                                                    const SliceTag&) override {
+    return next_++;
+  }
+  std::optional<RemoteRegion> FindExposed(ExposureName) const override { return std::nullopt; }
   bool has_room() const override { return true; }
   SliceNumber acknowledged() const override { return next_; }
   SliceNumber source_free() const override { return next_; }
@@ -77,6 +84,11 @@ class SwiftRecvLane final : public SwiftLane<RecvLane> {
   const SliceTag& Tag(SliceNumber) const override { return tag_; }
   uint32_t Bytes(SliceNumber) const override { return kBlockBytes; }
   RegionSpan slots() const override { return slots_; }
+  absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
+    return absl::UnimplementedError("not asked for here");
+  }
+  void Withdraw(RemoteKey) override {}
+  bool IsAccessible(RemoteKey) const override { return false; }
   std::optional<SliceTag> OldestTag() const override { return std::nullopt; }
   std::vector<RegionSpan> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override { released_ = n + 1; }

@@ -135,6 +135,7 @@ bool Daemon::Poll(bool woken) {
   moved |= relay_.Poll();
   moved |= DispatchFinished(*parts_.device);
   moved |= parts_.device->mapper().Poll();
+  moved |= parts_.transport->Poll();  // before the lanes
   moved |= communicators_->Poll();
   moved |= PollStateRequests();
   return moved;

@@ -82,6 +82,7 @@ class Explainer {
     AddPolicy();
     AddSource();
     AddRings();
+    AddHomes();
     AddAlgorithms();
     AddCosts();
     AddTenant();
@@ -167,6 +168,18 @@ class Explainer {
                            ", on ", channels.size() == 1 ? "channel " : "channels ",
                            absl::StrJoin(channels, ", "), ": ", where));
     }
+  }
+
+  // Nothing if the channels take turns of all ranks.
+  void AddHomes() {
+    std::vector<int> channels;
+    for (int c = 0; c < subject().strategy.channels_size(); ++c) {
+      if (subject().strategy.channels(c).homes_size() > 0) channels.push_back(c);
+    }
+    if (channels.empty()) return;
+    AddLine("Home ranks", absl::StrCat("by the NICs near their GPUs on ",
+                                       channels.size() == 1 ? "channel " : "channels ",
+                                       absl::StrJoin(channels, ", ")));
   }
 
   // Nothing without a Policy: then costs decide per call.

@@ -102,12 +102,17 @@ strategy::Strategy MakeFrame(const CommunicatorView& communicator,
   const bool alone = ring.size() < 2;
   const ChannelNics nics =
       alone ? ChannelNics() : ChooseNics(communicator, hosts, channels_per_nic);
+  const std::vector<std::vector<int>> homes =
+      nics.empty() ? std::vector<std::vector<int>>() : ChooseHomes(communicator, hosts, nics);
   const int channels = nics.empty() ? frame.channels_size() : static_cast<int>(nics.size());
   frame.clear_channels();
   for (int c = 0; c < channels; ++c) {
     strategy::ChannelStrategy* channel = frame.add_channels();
     for (const HostIndex host : ring) channel->add_ring(host.value());
     if (nics.empty()) continue;
+    if (!homes[c].empty()) {
+      for (const HostIndex host : ring) channel->add_homes(homes[c][host.value()]);
+    }
     const bool as_ever = std::all_of(ring.begin(), ring.end(), [&](HostIndex host) {
       return nics[c][host.value()].address == hosts[host.value()]->own_address;
     });

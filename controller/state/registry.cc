@@ -66,28 +66,43 @@ HostView ViewOf(const HostRecord& record) {
   return view;
 }
 
-// By host of the communicator: its ranks' GPU indices, ascending, and its lowest rank.
-std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
-    const CommunicatorRecord& record, const std::map<std::string, HostRecord>& hosts) {
+// The ranks of a communicator, by host.
+struct RanksByHost {
+  std::vector<std::vector<int>> gpus;         // indices of the ranks' GPUs, ascending
+  std::vector<int> first_ranks;               // the lowest rank
+  std::vector<std::vector<int>> gpu_of_rank;  // by ascending rank; -1: not known
+};
+
+RanksByHost SortRanks(const CommunicatorRecord& record,
+                      const std::map<std::string, HostRecord>& hosts) {
   const agent::v1::Announce& announced = record.announced;
-  std::vector<std::vector<int>> gpus(announced.hosts_size());
-  std::vector<int> first_ranks(announced.hosts_size(), std::numeric_limits<int>::max());
+  const auto size = static_cast<size_t>(announced.hosts_size());
+  RanksByHost ranks{.gpus = std::vector<std::vector<int>>(size),
+                    .first_ranks = std::vector<int>(size, std::numeric_limits<int>::max()),
+                    .gpu_of_rank = std::vector<std::vector<int>>(size)};
+  std::vector<std::vector<std::pair<int, int>>> sorted(size);  // rank, GPU
   for (const cluster::Member& member : announced.members()) {
     const auto position = record.position_of.find(member.host());
     if (position == record.position_of.end()) continue;
     const auto place = static_cast<size_t>(position->second);
-    first_ranks[place] = std::min(first_ranks[place], member.rank());
+    ranks.first_ranks[place] = std::min(ranks.first_ranks[place], member.rank());
+    sorted[place].emplace_back(member.rank(), -1);
     const auto host = hosts.find(member.host());
     if (host == hosts.end()) continue;
     for (const agent::v1::Gpu& gpu : host->second.host.gpus()) {
-      if (gpu.bus_id() == member.gpu()) gpus[place].push_back(gpu.index());
+      if (gpu.bus_id() != member.gpu()) continue;
+      ranks.gpus[place].push_back(gpu.index());
+      sorted[place].back().second = gpu.index();
     }
   }
-  for (std::vector<int>& each : gpus) {
-    std::sort(each.begin(), each.end());
-    each.erase(std::unique(each.begin(), each.end()), each.end());
+  for (size_t place = 0; place < size; ++place) {
+    std::vector<int>& gpus = ranks.gpus[place];
+    std::sort(gpus.begin(), gpus.end());
+    gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+    std::sort(sorted[place].begin(), sorted[place].end());
+    for (const auto& [rank, gpu] : sorted[place]) ranks.gpu_of_rank[place].push_back(gpu);
   }
-  return {std::move(gpus), std::move(first_ranks)};
+  return ranks;
 }
 
 }  // namespace
@@ -364,13 +379,14 @@ ClusterView Registry::View() const {
 
 CommunicatorView Registry::View(CommId id) const {
   const CommunicatorRecord& record = communicators_.at(id);
-  auto [gpus, first_ranks] = RanksByHost(record, hosts_);
+  RanksByHost ranks = SortRanks(record, hosts_);
   return {.id = id,
           .tenant = record.announced.tenant(),
           .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
           .strategy = record.Newest(),
-          .gpus = std::move(gpus),
-          .first_ranks = std::move(first_ranks),
+          .gpus = std::move(ranks.gpus),
+          .first_ranks = std::move(ranks.first_ranks),
+          .gpu_of_rank = std::move(ranks.gpu_of_rank),
           .cgroup = record.announced.cgroup(),
           .costs = record.costs,
           .revision = record.revision};

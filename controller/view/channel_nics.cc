@@ -128,4 +128,48 @@ ChannelNics ChooseNics(const CommunicatorView& communicator,
   return nics;
 }
 
+namespace {
+
+// The local ranks whose GPUs are near the NIC.
+std::vector<int> RanksNear(const FabricHost& host, NicId nic, const std::vector<int>& gpu_of_rank) {
+  const Topology& topology = host.fabric->topology();
+  const std::span<const GpuId> known = topology.host(host.id).gpus;
+  std::vector<int> near;
+  for (size_t rank = 0; rank < gpu_of_rank.size(); ++rank) {
+    const int gpu = gpu_of_rank[rank];
+    if (gpu < 0 || gpu >= static_cast<int>(known.size())) continue;
+    const auto& nics = topology.gpu(known[static_cast<size_t>(gpu)]).near_nics;
+    if (std::find(nics.begin(), nics.end(), nic) == nics.end()) continue;
+    near.push_back(static_cast<int>(rank));
+  }
+  return near;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> ChooseHomes(const CommunicatorView& communicator,
+                                          std::span<const FabricHost* const> hosts,
+                                          const ChannelNics& nics) {
+  std::vector<std::vector<int>> homes(nics.size(), std::vector<int>(hosts.size()));
+  std::vector<bool> usual(nics.size(), true);  // by channel: as the daemons' default
+  for (size_t h = 0; h < hosts.size(); ++h) {
+    if (h >= communicator.gpu_of_rank.size() || communicator.gpu_of_rank[h].empty()) {
+      return std::vector<std::vector<int>>(nics.size());
+    }
+    const std::vector<int>& ranks = communicator.gpu_of_rank[h];
+    std::map<NicId, size_t> turns;  // channels so far
+    for (size_t c = 0; c < nics.size(); ++c) {
+      const int default_home = static_cast<int>(c % ranks.size());
+      const std::vector<int> near = RanksNear(*hosts[h], nics[c][h].id, ranks);
+      const size_t turn = turns[nics[c][h].id]++;
+      homes[c][h] = near.empty() ? default_home : near[turn % near.size()];
+      if (homes[c][h] != default_home) usual[c] = false;
+    }
+  }
+  for (size_t c = 0; c < nics.size(); ++c) {
+    if (usual[c]) homes[c].clear();
+  }
+  return homes;
+}
+
 }  // namespace mccs

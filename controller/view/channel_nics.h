@@ -31,6 +31,15 @@ using ChannelNics = std::vector<std::vector<LaneNic>>;
 ChannelNics ChooseNics(const CommunicatorView& communicator,
                        std::span<const FabricHost* const> hosts, int per_nic = 1);
 
+// The home rank of each host on each channel: by channel, then by position in `communicator.hosts`,
+// the position of the rank among those of the host. Its GPU is near the channel's NIC; channels on
+// one NIC take turns of such ranks. Without one, the channels take turns of all ranks. A channel's
+// list is empty if the turns of all ranks, the daemons' default, give the same.
+// REQUIRES: `nics` are of these hosts.
+std::vector<std::vector<int>> ChooseHomes(const CommunicatorView& communicator,
+                                          std::span<const FabricHost* const> hosts,
+                                          const ChannelNics& nics);
+
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_VIEW_CHANNEL_NICS_H_

@@ -67,6 +67,9 @@ struct CommunicatorView {
   // lowest rank there. Empty: not known (a recovered communicator).
   std::vector<std::vector<int>> gpus = {};
   std::vector<int> first_ranks = {};
+  // By position in `hosts`, then by position of the rank among those of its host: the index of its
+  // GPU; -1: not known.
+  std::vector<std::vector<int>> gpu_of_rank = {};
   TenantView owner = {};
   std::string cgroup = {};                   // of its leader's processes; empty: not known
   std::optional<CostParameters> costs = {};  // that its strategy should have; absent: no change

@@ -45,6 +45,7 @@ ActiveWork::ActiveWork(const Options& options)
       change_({.star = formation_.star.get(),
                .hosts = formation_.members->hosts(),
                .self = formation_.members->self,
+               .layout = &formation_.members->layout,
                .lanes = formation_.lanes.get(),
                .log = options.environment->log,
                .name = FormatCommId(formation_.id),

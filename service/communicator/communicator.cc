@@ -220,8 +220,8 @@ bool Communicator::Poll() {
 
 int64_t Communicator::cost() const {
   const uint64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->moved_bytes() : 0;
-  const int64_t of_plans = work_ != nullptr ? work_->loop().plan_cost() : 0;
-  return static_cast<int64_t>(lane_bytes_ + of_lanes) + plan_cost_ + of_plans +
+  const int64_t of_loop = work_ != nullptr ? work_->loop().cost() : 0;
+  return static_cast<int64_t>(lane_bytes_ + of_lanes) + loop_cost_ + of_loop +
          static_cast<int64_t>(tally_.calls()) * kCallCost +
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
@@ -452,7 +452,7 @@ bool Communicator::PollClosing() {
   FinishWithdrawal();
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();
-    plan_cost_ += work_->loop().plan_cost();
+    loop_cost_ += work_->loop().cost();
     work_.reset();  // The work and the lanes are the last that point to tenants'
                     // memory.
     lane_bytes_ += formation_.lanes->moved_bytes();

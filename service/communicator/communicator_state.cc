@@ -15,8 +15,10 @@ constexpr const char* kLaneWaitNames[] = {"", "credit", "rate", "connection"};
 // By Communicator::State; kFailed adds the reason.
 constexpr const char* kStateNames[] = {"forming", "active", "failed: ", "closed"};
 
-std::string Describe(const absl::Status& lane) {
-  return lane.ok() ? "up" : std::string(lane.message());
+std::string DescribeState(const LaneEnd& lane) {
+  if (lane.state() == LaneState::kReady) return "up";
+  return lane.status().ok() ? std::string(Name(lane.state()))
+                            : std::string(lane.status().message());
 }
 
 void WriteLaneStates(const char* name, const LaneSet& set, const Membership& members,
@@ -30,7 +32,7 @@ void WriteLaneStates(const char* name, const LaneSet& set, const Membership& mem
     entry->set_lanes(name);
     entry->set_local(ToString(lane.lane().local()));
     entry->set_remote(ToString(lane.lane().remote()));
-    entry->set_state(Describe(lane.lane().status()));
+    entry->set_state(DescribeState(lane.lane()));
     entry->set_credit(counters.credit);
     entry->set_payload_bytes(counters.payload_bytes);
     entry->set_reconnects(counters.reconnects);

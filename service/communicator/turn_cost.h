@@ -17,8 +17,8 @@ inline constexpr int64_t kCallCost = 16 << 10;
 // A communicator that becomes active, fails or closes.
 inline constexpr int64_t kStateChangeCost = 256 << 10;
 
-// Of a tenant per round: one communicator's turn with as many small operations as it may complete
-// in one. With less, no tenant would pay for a whole turn; with more, a tenant with one
+// Of a tenant per round: one communicator's turn with as many small operations as it may start in
+// one. With less, no tenant would pay for a whole turn; with more, a tenant with one
 // communicator could not use it.
 inline constexpr int64_t kTenantQuantum = kTurnCost + OperationLoop::kOperationsPerTurn * kCallCost;
 

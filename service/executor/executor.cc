@@ -18,20 +18,21 @@ bool Executor::MayStart(const Plan& plan) const {
   if (runs_.size() == kMaxRunningOperations) return false;
   size_t steps = 0;
   for (const Program& program : plan.programs) steps += program.steps.size();
-  return steps <= kMaxOverlappingSteps;
+  uint64_t bytes = 0;
+  for (const Loaded& loaded : runs_) bytes += loaded.device_plan->memory_bytes();
+  return steps <= kMaxOverlappingSteps && bytes <= kMaxLoadedBytes / 2;
 }
 
 absl::Status Executor::Start(const Operation& operation) {
   MCCS_CHECK(MayStart(*operation.plan));
-  MCCS_ASSIGN_OR_RETURN(Loaded* const loaded, Load(operation));
+  MCCS_ASSIGN_OR_RETURN(Loaded* const loaded, AddRun(operation));
   loaded->operation = operation;
   Begin(*loaded);
   loaded->device_plan->Start(loaded->operation.binding);
   return absl::OkStatus();
 }
 
-// Returns the plan at the end of runs_.
-absl::StatusOr<Executor::Loaded*> Executor::Load(const Operation& operation) {
+absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   const std::shared_ptr<const Plan>& plan = operation.plan;
   const auto known = std::ranges::find(idle_, plan, &Loaded::plan);
   if (known != idle_.end()) {
@@ -94,8 +95,12 @@ void Executor::Begin(Loaded& loaded) {
 absl::StatusOr<bool> Executor::Poll() {
   bool moved = false;
   for (Loaded& loaded : runs_) {
-    MCCS_ASSIGN_OR_RETURN(const bool one_moved, Poll(loaded));
-    moved |= one_moved;
+    const absl::StatusOr<bool> one_moved = Poll(loaded);
+    if (!one_moved.ok()) {
+      MCCS_RETURN_IF_ERROR(ErrorIfOldest(loaded, one_moved.status()));
+      break;
+    }
+    moved |= *one_moved;
   }
   moved |= RetireComplete();
   return moved;
@@ -103,12 +108,20 @@ absl::StatusOr<bool> Executor::Poll() {
 
 absl::StatusOr<bool> Executor::PollLast() {
   if (runs_.empty()) return false;
-  MCCS_ASSIGN_OR_RETURN(bool moved, Poll(runs_.back()));
-  moved |= RetireComplete();
-  return moved;
+  const absl::StatusOr<bool> moved = Poll(runs_.back());
+  if (!moved.ok()) {
+    MCCS_RETURN_IF_ERROR(ErrorIfOldest(runs_.back(), moved.status()));
+    return false;
+  }
+  return RetireComplete() || *moved;
+}
+
+absl::Status Executor::ErrorIfOldest(const Loaded& loaded, const absl::Status& status) const {
+  return &loaded == &runs_.front() ? status : absl::OkStatus();
 }
 
 absl::StatusOr<bool> Executor::Poll(Loaded& loaded) {
+  polled_programs_ += static_cast<int64_t>(loaded.feeds.size());
   for (ProgramFeeds& feeds : loaded.feeds) {
     for (const auto& feed : feeds.receives) MCCS_RETURN_IF_ERROR(feed->UpdateCounters());
     for (const auto& feed : feeds.sends) feed->UpdateCounters();
@@ -147,16 +160,12 @@ bool Executor::quiescent() const {
   return std::ranges::all_of(runs_, is_quiescent) && std::ranges::all_of(idle_, is_quiescent);
 }
 
-std::optional<MismatchedSlice> Executor::mismatched_slice() const {
-  size_t position = 0;
-  for (const Loaded& loaded : runs_) {
-    for (const ProgramFeeds& feeds : loaded.feeds) {
-      for (const auto& feed : feeds.receives) {
-        if (!feed->mismatched_tag().has_value()) continue;
-        return MismatchedSlice{.operation = position, .tag = *feed->mismatched_tag()};
-      }
+std::optional<SliceTag> Executor::mismatched_tag() const {
+  if (runs_.empty()) return std::nullopt;
+  for (const ProgramFeeds& feeds : runs_.front().feeds) {
+    for (const auto& feed : feeds.receives) {
+      if (feed->mismatched_tag().has_value()) return feed->mismatched_tag();
     }
-    ++position;
   }
   return std::nullopt;
 }

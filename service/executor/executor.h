@@ -50,12 +50,6 @@ struct Operation {
   OperationStamps* stamps = nullptr;  // null: the operation is not traced
 };
 
-// A slice that belongs to another call than the operation that was to receive it.
-struct MismatchedSlice {
-  size_t operation = 0;  // position among those that run, oldest first
-  SliceTag tag{};        // of the slice
-};
-
 class Executor {
  public:
   // For plans of `channels` channels over lanes of `shape`. LIFETIME: `device` and `lanes` outlive
@@ -64,7 +58,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Whether an operation of the plan may start now: always if none runs.
+  // Whether an operation of the plan may start now: always if none runs. Those that run use at most
+  // half of kMaxLoadedBytes, or one plan more.
   bool MayStart(const Plan& plan) const;
   // Creates missing lanes of the plan. After an error (as for LaneDirectory and Device::Load)
   // the operation does not run.
@@ -72,8 +67,9 @@ class Executor {
   absl::Status Start(const Operation& operation);
 
   // Advances all operations, or only the one that started last. Returns true if anything moved.
-  // After an error no operation completes any more; destroy the executor when it is quiescent().
-  // Errors: those of ReceiveFeed and of DevicePlan.
+  // Errors: those of ReceiveFeed and of DevicePlan, permanent. That of an operation is returned when
+  // all older ones are complete; after it none completes any more, and the executor is destroyed
+  // when it is quiescent().
   absl::StatusOr<bool> Poll();
   absl::StatusOr<bool> PollLast();
 
@@ -81,10 +77,13 @@ class Executor {
   size_t running() const { return runs_.size(); }
   // Memory of all plans that were loaded so far; the time to load them is proportional to it.
   int64_t loaded_bytes() const { return loaded_bytes_; }
+  // Programs of operations advanced so far, whether they moved or not.
+  int64_t polled_programs() const { return polled_programs_; }
   // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
-  // After kInvalidArgument from Poll() or PollLast().
-  std::optional<MismatchedSlice> mismatched_slice() const;
+  // After kInvalidArgument from Poll() or PollLast(): the tag of the slice that the oldest
+  // operation received instead of its own.
+  std::optional<SliceTag> mismatched_tag() const;
 
  private:
   struct Loaded {
@@ -97,10 +96,13 @@ class Executor {
     std::vector<LaneRun> runs;
   };
 
-  absl::StatusOr<Loaded*> Load(const Operation& operation);
+  // Appends a loaded copy of the plan to runs_: an idle one, or a new one.
+  absl::StatusOr<Loaded*> AddRun(const Operation& operation);
   void MakeRoom(uint64_t bytes);
   void Begin(Loaded& loaded);
   absl::StatusOr<bool> Poll(Loaded& loaded);
+  // `status`: of the run. OK unless the error is due.
+  absl::Status ErrorIfOldest(const Loaded& loaded, const absl::Status& status) const;
   static bool IsComplete(const Loaded& loaded);
   // Returns true if any operation was complete.
   bool RetireComplete();
@@ -111,6 +113,7 @@ class Executor {
   std::list<Loaded> idle_;             // most recently used first
   std::list<Loaded> runs_;             // oldest first
   int64_t loaded_bytes_ = 0;
+  int64_t polled_programs_ = 0;
 };
 
 }  // namespace mccs

@@ -3,19 +3,26 @@
 //
 //   sender                                         receiver
 //   Post(slice n) ─── header {n, tag}, payload ──► slot n mod slots, or the memory of Expect(n)
+//   PostTo(key) ───── slice n, payload ──────────► the memory of Expose(…) = key
 //   acknowledged  ◄── ack {delivered, credit} ──── Release(n) frees the slot
 //
 // Slices are numbered from 0 and delivered in order. The sender may be ahead of the receiver's
 // Release by `slots` slices, so there is always memory for a slice, and lanes cannot block each
 // other. A slice's payload is at most `slot_bytes`. Both ends must have the same LaneShape.
 //
+// A tag travels only when it differs from that of the slice before: once per operation. A slice for
+// exposed memory (exposure.h) needs nothing of the receiver until it has landed.
+//
 // Attach() replaces a broken connection: the receiver sends the number of the last slice delivered,
 // and the sender continues from there. Until then the lane is stalled, not failed; its owner
-// decides on the timeout.
+// decides on the timeout. lane_state.h has the states.
+//
+// Lanes with equal SharedQueueKeys may use the same connections and queues (lane_identity.h). A
+// lane's credit, its receiver and its end never delay the others.
 //
 // An engine may sleep once Poll has returned false on each of its lanes since the last Post,
-// Release or Attach. Later work is triggered by an event of the network, or by the opening of a
-// gate that blocks a lane.
+// Release, Expose, Withdraw or Attach. Later work is triggered by an event of the network, or by
+// the opening of a gate that blocks a lane.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_H_
@@ -27,13 +34,18 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/device/lane_shape.h"
 #include "service/device/region.h"
+#include "service/transport/exposure.h"
+#include "service/transport/lane_identity.h"
+#include "service/transport/lane_state.h"
 #include "service/transport/network.h"
+#include "service/transport/registration.h"
 
 namespace mccs {
 
@@ -94,14 +106,21 @@ class LaneEnd {
   // Returns true if any moved or the status changed.
   virtual bool Poll() = 0;
 
+  // The queues that the lane uses from the next Attach on; initially LaneIdentity::queues. Memory
+  // that is exposed then must be registered with that NIC.
+  void SetQueues(SharedQueueKey queues) { queues_ = std::move(queues); }
+  const SharedQueueKey& queues() const { return queues_; }
+
   // Gives the lane its (next) connection, already authenticated. Unfinished slices are sent again.
+  // A transport with queues of its own uses it to exchange their addresses and keys.
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;
   // Sets the DSCP of this and all later connections (Connection::Mark).
   virtual void Mark(uint8_t dscp) = 0;
 
-  // OK while connected; kUnavailable while stalled, with the reason; other errors are final (the
-  // peer violates the protocol).
+  // OK while connected; kUnavailable while stalled, with the reason; other errors are final
+  // (LaneState::kFailed).
   virtual absl::Status status() const = 0;
+  virtual LaneState state() const = 0;
 
   virtual LaneCounters counters() const = 0;
   // The current addresses; empty hosts while stalled.
@@ -115,6 +134,7 @@ class LaneEnd {
   void CountMoved(size_t bytes) { moved_bytes_ += bytes; }
 
  private:
+  SharedQueueKey queues_;
   uint64_t moved_bytes_ = 0;
 };
 
@@ -126,12 +146,23 @@ class SendLane : public LaneEnd {
  public:
   // Sends the concatenation of `pieces` (≤ kMaxSlicePieces, may be empty) as the next slice and
   // returns its number; nothing if there is no credit or the queue is full.
+  // REQUIRES: the regions of the pieces are registered with the lane's NIC, unless the transport
+  // needs no registrations.
   // LIFETIME: the pieces stay valid and unchanged until source_free() exceeds the number, or the
   // lane is destroyed. The span itself is copied.
   // kInvalidArgument: the slice is too long or has too many pieces. A failed lane returns its
   // status; a stalled lane accepts slices as long as it has credit.
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
                                                           const SliceTag& tag) = 0;
+
+  // The same, but the slice is written to `target`, in memory that the receiver exposes.
+  // kFailedPrecondition: it does not, or not any more. kOutOfRange: the slice exceeds it.
+  virtual absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget& target,
+                                                            std::span<const RegionSpan> pieces,
+                                                            const SliceTag& tag) = 0;
+  // The memory exposed with this name; nothing while this end does not know of it: also for
+  // a short time after each Attach.
+  virtual std::optional<RemoteRegion> FindExposed(ExposureName name) const = 0;
 
   // Whether Post would accept a valid slice. Cheap; call it before gathering pieces.
   virtual bool has_room() const = 0;
@@ -156,8 +187,10 @@ class SendLane : public LaneEnd {
 
 enum class Landing : uint8_t {
   kNotYet,
-  kInSlot,  // in its slot, as contiguous pieces
-  kDirect,  // in the memory of Expect(n)
+  kInSlot,     // in its slot, as contiguous pieces
+  kDirect,     // in the memory of Expect(n), or of the sink
+  kWritten,    // where its sender chose, in exposed memory
+  kDiscarded,  // nowhere: there are no slots, and the sink gave no memory
 };
 
 // Chooses the memory for slices without an Expect(), because their sender chose their order.
@@ -184,8 +217,8 @@ class RecvLane : public LaneEnd {
   // kMaxSlicePieces. A later Expect of the same slice replaces an earlier one, or returns false and
   // does not change it. Direct landing requires that the header's tag equals `tag` and that the
   // length is the sum of the pieces. Otherwise the slice lands in its slot, where the owner detects
-  // the difference. LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is destroyed. The
-  // span is copied.
+  // the difference. A slice that its sender writes to exposed memory ignores it. LIFETIME: the
+  // memory until Landed(n) ≠ kNotYet or the lane is destroyed. The span is copied.
   virtual bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) = 0;
 
   // Whether and where slice `n` has landed. Slices land in the order of their numbers.
@@ -196,11 +229,24 @@ class RecvLane : public LaneEnd {
   virtual const SliceTag& Tag(SliceNumber n) const = 0;
   virtual uint32_t Bytes(SliceNumber n) const = 0;
   // The memory of all slots: slice n uses the slot n mod slots. Another slice may use it after n is
-  // released.
+  // released. Empty: the lane has no slots (Transport::MakeRecvLane).
   virtual RegionSpan slots() const = 0;
 
-  // Tag of the oldest slice that has landed and was not released. An owner that expects no slice
-  // detects by it that one has arrived.
+  // Exposes memory to the lane's sender, until Withdraw or the end of the lane.
+  // kFailedPrecondition: its region is not registered with the lane's NIC. kAlreadyExists,
+  // kResourceExhausted: as for ExposedMemory. A failed lane returns its status.
+  // LIFETIME: the memory, until then.
+  virtual absl::StatusOr<RemoteKey> Expose(ExposureName name, const RegionSpan& memory) = 0;
+  // Ends the peer's access; the sender cannot find the name any more. For a lane that continues,
+  // all slices for this memory must have landed: one that is arriving now, or arrives later, ends
+  // the lane. REQUIRES: exposed.
+  virtual void Withdraw(RemoteKey key) = 0;
+  // Whether this transport may still access memory that was withdrawn. A NIC may until the peer has
+  // confirmed it; streams never do. The memory must stay mapped and registered until then.
+  virtual bool IsAccessible(RemoteKey key) const = 0;
+
+  // Tag of the oldest slice that was not released, and has landed or waits for memory (see
+  // MakeRecvLane). An owner that expects no slice detects by it that one has arrived.
   virtual std::optional<SliceTag> OldestTag() const = 0;
 
   // Slots that contain no slice and receive none: their contents are not needed.
@@ -213,13 +259,33 @@ class RecvLane : public LaneEnd {
 };
 
 // Makes lanes of one kind: stream_lane.h has those over byte streams.
+//
+// LIFETIME: outlives its lanes and registrations.
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) = 0;
-  // `slots` is shape.slots × shape.slot_bytes of memory that outlives the lane (Device::Allocate).
-  virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape,
+  virtual std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
+                                                 const LaneShape& shape) = 0;
+  // `slots`: shape.slots × shape.slot_bytes of memory that outlives the lane (Device::Allocate), or
+  // empty for a lane that only receives in place. Then a slice without a key lands in the memory
+  // of its Expect. Without one, it waits in the connection; if there is a sink, which gives it no
+  // memory, it is discarded.
+  virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneIdentity& identity,
+                                                 const LaneShape& shape,
                                                  const RegionSpan& slots) = 0;
+
+  // Registers a region with a NIC (registration.h). The result is pending until Poll completes it.
+  std::unique_ptr<Registration> Register(const Region& region, const NicAddress& nic) {
+    return registrations().Register(region, nic);
+  }
+  void Release(std::unique_ptr<Registration> hold, std::shared_ptr<void> token) {
+    registrations().Release(std::move(hold), std::move(token));
+  }
+  // Delivers finished registrations, and in a transport with shared queues their events; once per
+  // turn of the engine, before the lanes' own Poll. Returns true if there were any.
+  virtual bool Poll() { return registrations().Poll(); }
+
+  virtual RegistrationTable& registrations() = 0;
 };
 
 }  // namespace mccs

@@ -8,11 +8,11 @@
 #ifndef MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
 #define MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
 
-#include <bit>
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,84 +20,38 @@
 #include "absl/strings/str_cat.h"
 #include "service/transport/lane.h"
 #include "service/transport/network.h"
-
-namespace mccs::wire {
-
-// The bytes on a lane's connection. Little-endian, no padding.
-//
-// From sender to receiver, once per slice, followed by the payload:
-//
-//    0         4         8                 16                                 48
-//    | magic   | bytes   | slice number     | tag (of the executor)            | payload …
-//
-// From receiver to sender. The first frame on every connection is a resume. The sender waits for it
-// and continues from its `delivered`. Acks follow.
-//
-//    0         4         8         12        16                24                32
-//    | magic   | slots   | slot    | reserved| delivered        | credit           |
-//    |         |         |  bytes  |  = 0    |                  |                  |
-//
-// `delivered`: slices with smaller numbers have landed. `credit`: slices with smaller numbers may
-// be sent. Neither decreases; delivered ≤ credit ≤ delivered + slots.
-static_assert(std::endian::native == std::endian::little);
-
-inline constexpr uint32_t kSliceMagic = 0x53'4c'43'4d;   // "MCLS"
-inline constexpr uint32_t kResumeMagic = 0x52'4c'43'4d;  // "MCLR"
-inline constexpr uint32_t kAckMagic = 0x41'4c'43'4d;     // "MCLA"
-
-struct SliceHeader {
-  uint32_t magic;  // kSliceMagic
-  uint32_t bytes;  // of payload, ≤ the shape's slot_bytes
-  uint64_t number;
-  SliceTag tag;
-};
-static_assert(sizeof(SliceHeader) == 48 && offsetof(SliceHeader, number) == 8 &&
-              offsetof(SliceHeader, tag) == 16 && std::is_trivially_copyable_v<SliceHeader>);
-
-struct AckFrame {
-  uint32_t magic;  // kResumeMagic or kAckMagic
-  uint32_t slots;
-  uint32_t slot_bytes;
-  uint32_t reserved;
-  uint64_t delivered;
-  uint64_t credit;
-};
-static_assert(sizeof(AckFrame) == 32 && offsetof(AckFrame, delivered) == 16 &&
-              offsetof(AckFrame, credit) == 24 && std::is_trivially_copyable_v<AckFrame>);
-
-}  // namespace mccs::wire
+#include "service/transport/stream_wire.h"
 
 namespace mccs {
 
-// State shared by both ends of a lane over byte streams: the replaceable connection and its status.
-//
-// clang-format off
-//            Attach                    broken
-//   stalled ────────► connected ──────────────► stalled
-//      │                  │  the peer violates the protocol
-//      └──────────────────┴──────────────────────────────► failed (final)
-// clang-format on
+// State shared by both ends of a lane over byte streams: the replaceable connection and the lane's
+// state.
 //
 // THREAD: the owning engine only.
 class LaneLink {
  public:
-  // Null while stalled or failed.
+  // Null while created, stalled or failed.
   Connection* get() const { return connection_.get(); }
   const absl::Status& status() const { return status_; }
-  bool failed() const { return failed_; }
+  LaneState state() const { return state_; }
+  bool failed() const { return state_ == LaneState::kFailed; }
   uint64_t reconnects() const { return attached_ > 1 ? attached_ - 1 : 0; }
   Endpoint local() const { return connection_ ? connection_->local() : Endpoint{}; }
   Endpoint remote() const { return connection_ ? connection_->remote() : Endpoint{}; }
 
   // Returns false if the lane has failed; closes the connection then.
   bool Attach(std::unique_ptr<Connection> connection) {
-    if (failed_) return false;
+    if (failed()) return false;
     connection_ = std::move(connection);
     if (dscp_ != 0) connection_->Mark(dscp_);
     status_ = absl::OkStatus();
+    state_ = LaneState::kExchanging;
     ++attached_;
     return true;
   }
+
+  // The ends agree on where to continue. REQUIRES: connected.
+  void SetReady() { state_ = LaneState::kReady; }
 
   // Applies to this connection and later ones.
   void Mark(uint8_t dscp) {
@@ -109,6 +63,7 @@ class LaneLink {
   // The connection is broken: the lane waits for another.
   void Stall(const absl::Status& why) {
     connection_.reset();
+    state_ = LaneState::kStalled;
     status_ = absl::UnavailableError(absl::StrCat("lane stalled: ", why.message()));
   }
 
@@ -119,15 +74,23 @@ class LaneLink {
         absl::StrCat("lane with ", ToString(remote()),
                      " failed: the peer violated the lane protocol: ", parts...));
     connection_.reset();
-    failed_ = true;
+    state_ = LaneState::kFailed;
+  }
+  // This end has withdrawn memory that a slice is arriving in.
+  void FailByWithdrawal(SliceNumber n) {
+    status_ = absl::AbortedError(absl::StrCat("lane with ", ToString(remote()),
+                                              " failed: this host withdrew memory while ", "slice ",
+                                              n, " was arriving in it"));
+    connection_.reset();
+    state_ = LaneState::kFailed;
   }
 
  private:
   std::unique_ptr<Connection> connection_;
   absl::Status status_ = absl::UnavailableError("lane stalled: not connected yet");
+  LaneState state_ = LaneState::kCreated;
   uint64_t attached_ = 0;
   uint8_t dscp_ = 0;
-  bool failed_ = false;
 };
 
 // A slice up to this size is copied when it is posted, and may be copied when it is received. That
@@ -137,10 +100,18 @@ inline constexpr uint32_t kShortSliceBytes = 4096;
 class StreamSendLane final : public SendLane {
  public:
   // REQUIRES: shape.slots ≥ 2.
-  explicit StreamSendLane(const LaneShape& shape);
+  StreamSendLane(const LaneIdentity& identity, const LaneShape& shape);
 
   absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
-                                                  const SliceTag& tag) override;
+                                                  const SliceTag& tag) override {
+    return PostTo({}, pieces, tag);
+  }
+  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget& target,
+                                                    std::span<const RegionSpan> pieces,
+                                                    const SliceTag& tag) override;
+  std::optional<RemoteRegion> FindExposed(ExposureName name) const override {
+    return peer_memory_.Find(name);
+  }
   bool has_room() const override { return next_ != credit_ && !link_.failed(); }
   SliceNumber acknowledged() const override { return acknowledged_; }
   SliceNumber source_free() const override { return source_free_; }
@@ -148,6 +119,7 @@ class StreamSendLane final : public SendLane {
   bool Poll() override;
   void Attach(std::unique_ptr<Connection> connection) override;
   absl::Status status() const override { return link_.status(); }
+  LaneState state() const override { return link_.state(); }
   LaneCounters counters() const override;
   Endpoint local() const override { return link_.local(); }
   Endpoint remote() const override { return link_.remote(); }
@@ -159,17 +131,23 @@ class StreamSendLane final : public SendLane {
   LaneWait waits_for() const override;
 
  private:
+  // The current connection's resume frame has arrived.
+  bool resumed() const { return link_.state() == LaneState::kReady; }
+
   // One slice of the window, until it is acknowledged.
   struct Entry {
-    wire::SliceHeader header{};
+    uint32_t bytes() const { return wire.header.bytes; }
+
+    wire::TaggedSliceHeader wire{};
     std::vector<iovec> pieces;  // the header first
     bool copied = false;        // the payload is in short_slices_
   };
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
   void CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces);
-  bool ReadAcks();
+  bool ReadFrames();
   bool Accept(const wire::AckFrame& frame);
+  bool AcceptExposure(const wire::ExposureFrame& frame);
   bool WriteSlices();
   // Limited to this many payload bytes.
   void GatherUnsent(uint64_t payload_bytes);
@@ -182,6 +160,8 @@ class StreamSendLane final : public SendLane {
   LaneLink link_;
   std::vector<Entry> entries_;
   std::vector<std::byte> short_slices_;  // kShortSliceBytes (or slot_bytes) for each entry
+  SliceTag last_tag_{};                  // of slice next_ − 1
+  PeerMemory peer_memory_;
 
   // acknowledged_ ≤ sent_ ≤ next_ ≤ credit_.
   SliceNumber acknowledged_ = 0;
@@ -190,7 +170,6 @@ class StreamSendLane final : public SendLane {
   SliceNumber ever_sent_ = 0;  // completely written to any connection
   SliceNumber next_ = 0;
   SliceNumber credit_ = 0;
-  bool resumed_ = false;  // the current connection's resume frame has arrived
   SendGate* gate_ = nullptr;
   bool gate_blocked_ = false;  // the gate blocked the last attempt to send
   uint64_t acknowledged_bytes_ = 0;
@@ -200,14 +179,26 @@ class StreamSendLane final : public SendLane {
   size_t done_bytes_ = 0;
   std::vector<iovec> gather_;
 
-  std::vector<std::byte> ack_buffer_;
-  size_t ack_bytes_ = 0;
+  std::vector<std::byte> frames_;  // received, the last one incomplete
+  size_t frame_bytes_ = 0;
+};
+
+// Common to the lanes of one StreamTransport.
+struct StreamShared {
+  NoRegistrar no_registrar;
+  RegistrationTable registrations;
+  uint64_t last_key = 0;  // of RemoteKeys: one that another lane exposed is unknown here
+
+  explicit StreamShared(Registrar* registrar)
+      : registrations(registrar != nullptr ? *registrar : no_registrar) {}
 };
 
 class StreamRecvLane final : public RecvLane {
  public:
-  // REQUIRES: shape.slots ≥ 2; slots.bytes ≥ shape.slots × shape.slot_bytes.
-  StreamRecvLane(const LaneShape& shape, const RegionSpan& slots);
+  // REQUIRES: shape.slots ≥ 2; slots.bytes ≥ shape.slots × shape.slot_bytes, or 0.
+  // LIFETIME: `shared` outlives this.
+  StreamRecvLane(const LaneIdentity& identity, const LaneShape& shape, const RegionSpan& slots,
+                 StreamShared& shared);
 
   void SetSink(SliceSink* sink) override { sink_ = sink; }
   bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) override;
@@ -215,6 +206,9 @@ class StreamRecvLane final : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
   RegionSpan slots() const override { return slots_; }
+  absl::StatusOr<RemoteKey> Expose(ExposureName name, const RegionSpan& memory) override;
+  void Withdraw(RemoteKey key) override;
+  bool IsAccessible(RemoteKey) const override { return false; }
   std::optional<SliceTag> OldestTag() const override;
   std::vector<RegionSpan> UnusedSlots() const override;
   void Release(SliceNumber n) override;
@@ -222,13 +216,17 @@ class StreamRecvLane final : public RecvLane {
   bool Poll() override;
   void Attach(std::unique_ptr<Connection> connection) override;
   absl::Status status() const override { return link_.status(); }
+  LaneState state() const override { return link_.state(); }
   LaneCounters counters() const override;
   Endpoint local() const override { return link_.local(); }
   Endpoint remote() const override { return link_.remote(); }
 
  private:
+  using Frame = std::array<std::byte, sizeof(wire::AckFrame)>;
+
   struct Entry {
     wire::SliceHeader header{};
+    SliceTag tag{};
     std::vector<iovec> expected;
     SliceTag expected_tag{};
     uint64_t expected_bytes = 0;
@@ -239,27 +237,36 @@ class StreamRecvLane final : public RecvLane {
 
   const Entry& At(SliceNumber n) const { return entries_[n % shape_.slots]; }
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
-  std::byte* Slot(SliceNumber n) const {
-    return slots_.address() + (n % shape_.slots) * size_t{shape_.slot_bytes};
-  }
   bool InWindow(SliceNumber n) const { return n >= released_ && n < released_ + shape_.slots; }
+  bool has_slots() const { return slots_.bytes > 0; }
+  // Nothing of the arriving slice's payload has been placed.
+  bool NothingPlaced() const { return payload_left_ == At(delivered_).header.bytes; }
+  static RemoteTarget TargetOf(const wire::SliceHeader& header) {
+    return {.key = RemoteKey(header.key), .offset = header.offset};
+  }
 
   bool ReadSome();
   bool ParseInbox();
   bool TakeHeader();
+  bool CheckHeader(const wire::SliceHeader& header);
   void TakePayload(size_t bytes_from_inbox);
   void ChooseLanding();
+  void PlaceAt(const RegionSpan& memory, Landing landing);
   bool PlaceBySink(Entry& entry);
+  void Discard(uint32_t bytes);
   void GatherTargets();
   void Consume(size_t got);
   void Land();
-  bool FlushAcks(bool moved);
+  bool FlushFrames(bool moved);
   bool WriteFrame();
-  void StartFrame(uint32_t magic);
+  void StartAck(uint32_t magic);
+  void StartExposure(const ExposedMemory::Change& change);
 
   const LaneShape shape_;
   const RegionSpan slots_;
+  StreamShared& shared_;
   LaneLink link_;
+  ExposedMemory exposed_;
   SliceSink* sink_ = nullptr;
   std::vector<RegionSpan> sink_pieces_;  // scratch
   std::vector<Entry> entries_;
@@ -268,14 +275,17 @@ class StreamRecvLane final : public RecvLane {
   SliceNumber released_ = 0;   // the smallest number not released
   SliceNumber delivered_ = 0;  // the slice that is arriving, or the next one
   uint64_t landed_bytes_ = 0;
+  SliceTag last_tag_{};  // of slice delivered_ − 1
 
   // The arriving slice: whether its header is complete, its memory, and its progress.
   bool header_here_ = false;
+  bool waits_for_memory_ = false;  // of Expect, because there are no slots
   std::vector<iovec> targets_;
   size_t done_pieces_ = 0;
   size_t done_bytes_ = 0;
   size_t payload_left_ = 0;
   std::vector<iovec> gather_;
+  std::vector<std::byte> discarded_;  // the last part of discarded payload; unused
 
   // Bytes read ahead: a header, and short slices after it.
   std::vector<std::byte> inbox_;
@@ -285,18 +295,28 @@ class StreamRecvLane final : public RecvLane {
   // The state that the sender knows, and the frame being sent to it.
   SliceNumber sent_delivered_ = 0;
   SliceNumber sent_credit_ = 0;
-  wire::AckFrame frame_{};
+  Frame frame_{};
   size_t frame_left_ = 0;
 };
 
 class StreamTransport final : public Transport {
  public:
-  std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) override {
-    return std::make_unique<StreamSendLane>(shape);
+  // `registrar`: for tests of users of registrations; null: they are complete at once.
+  // LIFETIME: `registrar` outlives this.
+  explicit StreamTransport(Registrar* registrar = nullptr) : shared_(registrar) {}
+
+  std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
+                                         const LaneShape& shape) override {
+    return std::make_unique<StreamSendLane>(identity, shape);
   }
-  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, const RegionSpan& slots) override {
-    return std::make_unique<StreamRecvLane>(shape, slots);
+  std::unique_ptr<RecvLane> MakeRecvLane(const LaneIdentity& identity, const LaneShape& shape,
+                                         const RegionSpan& slots) override {
+    return std::make_unique<StreamRecvLane>(identity, shape, slots, shared_);
   }
+  RegistrationTable& registrations() override { return shared_.registrations; }
+
+ private:
+  StreamShared shared_;
 };
 
 }  // namespace mccs

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "service/transport/stream_lane.h"
 
 namespace mccs {
@@ -9,27 +12,69 @@ namespace {
 
 // Reads per Poll; limited so that other lanes get their turns.
 constexpr int kMaxReadsPerPoll = 4;
-constexpr size_t kHeaderBytes = sizeof(wire::SliceHeader);
-constexpr size_t kInboxBytes = 2 * kHeaderBytes + kShortSliceBytes;
+constexpr size_t kInboxBytes = 2 * sizeof(wire::TaggedSliceHeader) + kShortSliceBytes;
+// Discarded payload is read in parts of this size.
+constexpr size_t kDiscardBytes = 64u << 10;
+
+// REQUIRES: `header` points to sizeof(wire::SliceHeader) bytes.
+bool IsTagged(const std::byte* header) {
+  uint32_t magic;
+  std::memcpy(&magic, header, sizeof(magic));
+  return magic == wire::kTaggedSliceMagic;
+}
+
+size_t HeaderBytes(bool tagged) {
+  return tagged ? sizeof(wire::TaggedSliceHeader) : sizeof(wire::SliceHeader);
+}
 
 }  // namespace
 
-StreamRecvLane::StreamRecvLane(const LaneShape& shape, const RegionSpan& slots)
+StreamRecvLane::StreamRecvLane(const LaneIdentity& identity, const LaneShape& shape,
+                               const RegionSpan& slots, StreamShared& shared)
     : shape_(shape),
       slots_(slots),
+      shared_(shared),
       entries_(shape.slots),
       inbox_(kInboxBytes),
       sent_credit_(shape.slots) {
   MCCS_CHECK(shape.slots >= 2);
-  MCCS_CHECK(slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
+  MCCS_CHECK(slots.bytes == 0 || slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
+  SetQueues(identity.queues);
 }
+
+// ---- Exposed memory -----------------------------------------------------------------------------
+
+absl::StatusOr<RemoteKey> StreamRecvLane::Expose(ExposureName name, const RegionSpan& memory) {
+  if (link_.failed()) return link_.status();
+  MCCS_CHECK(memory.region != nullptr);
+  // Streams need no registration. They insist on one, so that a user that forgets it fails here
+  // too.
+  if (!shared_.registrations.Find(*memory.region, queues().nic).has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot expose memory on a lane: its region is not registered with NIC ",
+                     queues().nic.address));
+  }
+  const RemoteKey key(shared_.last_key + 1);
+  MCCS_RETURN_IF_ERROR(exposed_.Expose(key, name, memory));
+  ++shared_.last_key;
+  return key;
+}
+
+void StreamRecvLane::Withdraw(RemoteKey key) {
+  exposed_.Withdraw(key);
+  const bool arriving =
+      link_.get() != nullptr && header_here_ && At(delivered_).header.key == key.value();
+  if (arriving) link_.FailByWithdrawal(delivered_);
+}
+
+// ---- Slices, for the owner ----------------------------------------------------------------------
 
 bool StreamRecvLane::Expect(SliceNumber n, std::span<const RegionSpan> pieces,
                             const SliceTag& tag) {
   if (!InWindow(n) || n < delivered_ || pieces.size() > kMaxSlicePieces) return false;
   const bool arriving = n == delivered_ && header_here_;
   Entry& entry = At(n);
-  if (arriving && payload_left_ < entry.header.bytes) return false;
+  if (arriving && (!NothingPlaced() || entry.header.key != 0)) return false;
   entry.expected.clear();
   entry.expected_bytes = 0;
   for (const RegionSpan& piece : pieces) {
@@ -51,7 +96,7 @@ Landing StreamRecvLane::Landed(SliceNumber n) const {
 
 const SliceTag& StreamRecvLane::Tag(SliceNumber n) const {
   MCCS_CHECK(Landed(n) != Landing::kNotYet);
-  return At(n).header.tag;
+  return At(n).tag;
 }
 
 uint32_t StreamRecvLane::Bytes(SliceNumber n) const {
@@ -60,12 +105,13 @@ uint32_t StreamRecvLane::Bytes(SliceNumber n) const {
 }
 
 std::optional<SliceTag> StreamRecvLane::OldestTag() const {
-  if (released_ == delivered_) return std::nullopt;
-  return At(released_).header.tag;
+  if (released_ == delivered_ && !waits_for_memory_) return std::nullopt;
+  return At(released_).tag;
 }
 
 std::vector<RegionSpan> StreamRecvLane::UnusedSlots() const {
   std::vector<RegionSpan> unused;
+  if (!has_slots()) return unused;
   const SliceNumber first = delivered_ + (header_here_ ? 1 : 0);
   for (SliceNumber n = first; n < released_ + shape_.slots; ++n) {
     unused.push_back(slots_.Part((n % shape_.slots) * shape_.slot_bytes, shape_.slot_bytes));
@@ -84,21 +130,29 @@ void StreamRecvLane::Release(SliceNumber n) {
   }
 }
 
+// ---- Turns of the engine ------------------------------------------------------------------------
+
 bool StreamRecvLane::Poll() {
   if (link_.get() == nullptr) return false;
   bool moved = false;
+  if (waits_for_memory_ && sink_ != nullptr) ChooseLanding();  // the sink came later
+  // Bytes read ahead of a slice that waited for memory.
+  if (header_here_ && inbox_begin_ != inbox_end_) {
+    while (ParseInbox()) moved = true;
+  }
   const uint64_t end = moved_bytes() + kMaxBytesPerPoll;
   for (int i = 0; i < kMaxReadsPerPoll && moved_bytes() < end && ReadSome(); ++i) moved = true;
-  if (link_.get() != nullptr && FlushAcks(moved)) moved = true;
+  if (link_.get() != nullptr && FlushFrames(moved)) moved = true;
   return moved || link_.get() == nullptr;
 }
 
 void StreamRecvLane::Attach(std::unique_ptr<Connection> connection) {
   if (!link_.Attach(std::move(connection))) return;
   // An incomplete slice is sent again, including its header.
-  header_here_ = false;
+  header_here_ = waits_for_memory_ = false;
   inbox_begin_ = inbox_end_ = 0;
-  StartFrame(wire::kResumeMagic);
+  exposed_.RepeatAll();
+  StartAck(wire::kResumeMagic);
 }
 
 LaneCounters StreamRecvLane::counters() const {
@@ -110,7 +164,7 @@ LaneCounters StreamRecvLane::counters() const {
 
 // Makes one read call and handles its bytes; returns false if nothing arrived.
 bool StreamRecvLane::ReadSome() {
-  if (link_.get() == nullptr || !link_.get()->readable()) return false;
+  if (link_.get() == nullptr || waits_for_memory_ || !link_.get()->readable()) return false;
   GatherTargets();
   absl::StatusOr<size_t> got = link_.get()->Read(gather_);
   if (!got.ok()) {
@@ -136,7 +190,10 @@ void StreamRecvLane::GatherTargets() {
       gather_.push_back({.iov_base = static_cast<std::byte*>(targets_[i].iov_base) + offset,
                          .iov_len = targets_[i].iov_len - offset});
     }
-    if (At(delivered_).header.bytes > kShortSliceBytes) ahead = kHeaderBytes;
+    if (At(delivered_).header.bytes > kShortSliceBytes) {
+      // No payload, because its place is not known yet. The slices for a sink have their own tags.
+      ahead = HeaderBytes(/*tagged=*/sink_ != nullptr);
+    }
   }
   gather_.push_back({.iov_base = inbox_.data() + inbox_end_, .iov_len = ahead});
 }
@@ -154,7 +211,8 @@ void StreamRecvLane::Consume(size_t got) {
 bool StreamRecvLane::ParseInbox() {
   const size_t here = inbox_end_ - inbox_begin_;
   if (!header_here_) {
-    if (here >= kHeaderBytes) return TakeHeader();
+    const std::byte* const header = inbox_.data() + inbox_begin_;
+    if (here >= HeaderBytes(false) && here >= HeaderBytes(IsTagged(header))) return TakeHeader();
     if (inbox_begin_ > 0) {
       std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, here);
       inbox_begin_ = 0;
@@ -163,7 +221,7 @@ bool StreamRecvLane::ParseInbox() {
     return false;
   }
   size_t take = std::min(here, payload_left_);
-  if (take == 0) return false;
+  if (take == 0 || waits_for_memory_) return false;
   size_t left = take;
   size_t offset = done_bytes_;
   for (size_t i = done_pieces_; left > 0; ++i, offset = 0) {
@@ -180,10 +238,24 @@ bool StreamRecvLane::ParseInbox() {
 
 // Returns false if the lane has failed.
 bool StreamRecvLane::TakeHeader() {
+  wire::TaggedSliceHeader wire{};
+  const bool tagged = IsTagged(inbox_.data() + inbox_begin_);
+  std::memcpy(&wire, inbox_.data() + inbox_begin_, HeaderBytes(tagged));
+  if (!CheckHeader(wire.header)) return false;
+  inbox_begin_ += HeaderBytes(tagged);
+  if (inbox_begin_ == inbox_end_) inbox_begin_ = inbox_end_ = 0;
   Entry& entry = At(delivered_);
-  wire::SliceHeader header;
-  std::memcpy(&header, inbox_.data() + inbox_begin_, kHeaderBytes);
-  if (header.magic != wire::kSliceMagic) {
+  entry.header = wire.header;
+  entry.tag = tagged ? wire.tag : last_tag_;
+  header_here_ = true;
+  payload_left_ = wire.header.bytes;
+  ChooseLanding();
+  if (payload_left_ == 0) Land();
+  return true;
+}
+
+bool StreamRecvLane::CheckHeader(const wire::SliceHeader& header) {
+  if (header.magic != wire::kSliceMagic && header.magic != wire::kTaggedSliceMagic) {
     link_.Fail("invalid slice header: it begins with 0x", absl::Hex(header.magic));
   } else if (header.number != delivered_) {
     link_.Fail("slice ", header.number, " arrived, expected slice ", delivered_);
@@ -192,38 +264,66 @@ bool StreamRecvLane::TakeHeader() {
   } else if (header.bytes > shape_.slot_bytes) {
     link_.Fail("slice ", header.number, " has ", header.bytes, " bytes, more than a slot of ",
                shape_.slot_bytes);
+  } else if (header.number == 0 && header.magic != wire::kTaggedSliceMagic) {
+    link_.Fail("slice 0 has no tag");
+  } else if (header.key == 0 && header.offset != 0) {
+    link_.Fail("slice ", header.number, " has an offset without a key");
+  } else if (header.key != 0) {
+    const absl::Status found = exposed_.Find(TargetOf(header), header.bytes).status();
+    if (!found.ok()) link_.Fail("slice ", header.number, ": ", found.message());
   }
-  if (link_.failed()) return false;
-  inbox_begin_ += kHeaderBytes;
-  if (inbox_begin_ == inbox_end_) inbox_begin_ = inbox_end_ = 0;
-  entry.header = header;
-  header_here_ = true;
-  payload_left_ = header.bytes;
-  ChooseLanding();
-  if (payload_left_ == 0) Land();
-  return true;
+  return !link_.failed();
 }
 
 // REQUIRES: the arriving slice's header is complete and none of its payload has been placed.
 void StreamRecvLane::ChooseLanding() {
   Entry& entry = At(delivered_);
-  const bool direct = entry.expects && entry.expected_tag == entry.header.tag &&
-                      entry.expected_bytes == entry.header.bytes;
+  const uint32_t bytes = entry.header.bytes;
+  waits_for_memory_ = false;
+  if (entry.header.key != 0) {
+    const absl::StatusOr<RegionSpan> memory = exposed_.Find(TargetOf(entry.header), bytes);
+    MCCS_CHECK(memory.ok());  // CheckHeader
+    return PlaceAt(*memory, Landing::kWritten);
+  }
   if (!entry.expects && sink_ != nullptr && PlaceBySink(entry)) return;
-  entry.landing = direct ? Landing::kDirect : Landing::kInSlot;
-  targets_.clear();
-  if (direct) {
+  if (entry.expects && entry.expected_tag == entry.tag && entry.expected_bytes == bytes) {
+    entry.landing = Landing::kDirect;
     targets_ = entry.expected;
-  } else if (entry.header.bytes > 0) {
-    targets_.push_back({.iov_base = Slot(delivered_), .iov_len = entry.header.bytes});
+    done_pieces_ = done_bytes_ = 0;
+  } else if (bytes == 0) {
+    PlaceAt({}, Landing::kInSlot);
+  } else if (has_slots()) {
+    PlaceAt(slots_.Part((delivered_ % shape_.slots) * shape_.slot_bytes, bytes), Landing::kInSlot);
+  } else if (entry.expects || sink_ != nullptr) {
+    Discard(bytes);
+  } else {
+    waits_for_memory_ = true;
+  }
+}
+
+void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
+  At(delivered_).landing = landing;
+  targets_.clear();
+  if (memory.bytes > 0) {
+    targets_.push_back({.iov_base = memory.address(), .iov_len = memory.bytes});
   }
   done_pieces_ = done_bytes_ = 0;
+}
+
+void StreamRecvLane::Discard(uint32_t bytes) {
+  PlaceAt({}, Landing::kDiscarded);
+  discarded_.resize(kDiscardBytes);
+  for (size_t left = bytes; left > 0;) {
+    const size_t part = std::min(left, discarded_.size());
+    targets_.push_back({.iov_base = discarded_.data(), .iov_len = part});
+    left -= part;
+  }
 }
 
 // Returns true if the sink provides memory.
 bool StreamRecvLane::PlaceBySink(Entry& entry) {
   sink_pieces_.clear();
-  if (!sink_->FindDestination(entry.header.tag, entry.header.bytes, sink_pieces_)) return false;
+  if (!sink_->FindDestination(entry.tag, entry.header.bytes, sink_pieces_)) return false;
   entry.landing = Landing::kDirect;
   targets_.clear();
   size_t bytes = 0;
@@ -254,16 +354,21 @@ void StreamRecvLane::TakePayload(size_t bytes) {
 
 void StreamRecvLane::Land() {
   landed_bytes_ += At(delivered_).header.bytes;
+  last_tag_ = At(delivered_).tag;
   header_here_ = false;
   ++delivered_;
 }
 
-// Sends acknowledgement and credit if they have changed: at once if the sender may be short of
-// credit. Otherwise as soon as no more bytes arrive, so that the owner has handled (and perhaps
-// released) what landed, and one frame covers it all. A sender with more than half a window left
-// does not wait for credit.
-bool StreamRecvLane::FlushAcks(bool moved) {
+// Sends changes of exposed memory at once. Sends acknowledgement and credit if they have changed:
+// at once if the sender may be short of credit. Otherwise as soon as no more bytes arrive, so that
+// the owner has handled (and perhaps released) what landed, and one frame covers it all. A sender
+// with more than half a window left does not wait for credit.
+bool StreamRecvLane::FlushFrames(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
+  if (exposed_.has_changes()) {
+    StartExposure(*exposed_.TakeChange());
+    return WriteFrame();
+  }
   const SliceNumber gain = released_ + shape_.slots - sent_credit_;
   const SliceNumber left = sent_credit_ - delivered_;
   const bool idle = !moved;
@@ -271,33 +376,43 @@ bool StreamRecvLane::FlushAcks(bool moved) {
       gain > 0 && (left <= 1 || (left <= shape_.slots / 2 && (idle || gain >= shape_.slots / 4)));
   const bool unacknowledged = idle && delivered_ > sent_delivered_;
   if (!short_of_credit && !unacknowledged) return false;
-  StartFrame(wire::kAckMagic);
+  StartAck(wire::kAckMagic);
   return WriteFrame();
 }
 
-void StreamRecvLane::StartFrame(uint32_t magic) {
+void StreamRecvLane::StartAck(uint32_t magic) {
   sent_delivered_ = delivered_;
   sent_credit_ = released_ + shape_.slots;
-  frame_ = {.magic = magic,
-            .slots = shape_.slots,
-            .slot_bytes = shape_.slot_bytes,
-            .reserved = 0,
-            .delivered = sent_delivered_,
-            .credit = sent_credit_};
+  frame_ = std::bit_cast<Frame>(wire::AckFrame{.magic = magic,
+                                               .slots = shape_.slots,
+                                               .slot_bytes = shape_.slot_bytes,
+                                               .reserved = 0,
+                                               .delivered = sent_delivered_,
+                                               .credit = sent_credit_});
+  frame_left_ = sizeof(frame_);
+}
+
+void StreamRecvLane::StartExposure(const ExposedMemory::Change& change) {
+  frame_ = std::bit_cast<Frame>(
+      wire::ExposureFrame{.magic = change.withdrawn ? wire::kWithdrawMagic : wire::kExposeMagic,
+                          .reserved = 0,
+                          .key = change.key.value(),
+                          .name = change.name.value(),
+                          .bytes = change.bytes});
   frame_left_ = sizeof(frame_);
 }
 
 bool StreamRecvLane::WriteFrame() {
   if (!link_.get()->writable()) return false;
-  const iovec rest{
-      .iov_base = reinterpret_cast<std::byte*>(&frame_) + (sizeof(frame_) - frame_left_),
-      .iov_len = frame_left_};
+  const iovec rest{.iov_base = frame_.data() + (frame_.size() - frame_left_),
+                   .iov_len = frame_left_};
   absl::StatusOr<size_t> written = link_.get()->Write({&rest, 1});
   if (!written.ok()) {
     link_.Stall(written.status());
     return false;
   }
   frame_left_ -= *written;
+  if (frame_left_ == 0) link_.SetReady();
   return *written > 0;
 }
 

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "service/transport/stream_lane.h"
 
 namespace mccs {
@@ -14,22 +16,24 @@ constexpr size_t kMaxGather = 256;
 constexpr size_t kMaxWriteBytes = 1 << 20;
 // Writes per Poll; limited so that other lanes get their turns.
 constexpr int kMaxWritesPerPoll = 4;
-constexpr size_t kAckFramesPerRead = 32;
+constexpr size_t kFramesPerRead = 32;
+constexpr size_t kFrameBytes = sizeof(wire::AckFrame);
 
 }  // namespace
 
-StreamSendLane::StreamSendLane(const LaneShape& shape)
+StreamSendLane::StreamSendLane(const LaneIdentity& identity, const LaneShape& shape)
     : shape_(shape),
       entries_(shape.slots),
       short_slices_(size_t{shape.slots} * std::min(shape.slot_bytes, kShortSliceBytes)),
       credit_(shape.slots),
-      ack_buffer_(kAckFramesPerRead * sizeof(wire::AckFrame)) {
+      frames_(kFramesPerRead * kFrameBytes) {
   MCCS_CHECK(shape.slots >= 2);
+  SetQueues(identity.queues);
   gather_.reserve(kMaxGather);
 }
 
-absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const RegionSpan> pieces,
-                                                                const SliceTag& tag) {
+absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(
+    const RemoteTarget& target, std::span<const RegionSpan> pieces, const SliceTag& tag) {
   if (link_.failed()) return link_.status();
   uint64_t bytes = 0;
   for (const RegionSpan& piece : pieces) bytes += piece.bytes;
@@ -38,16 +42,22 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
                                                    " pieces: expected at most ", shape_.slot_bytes,
                                                    " bytes in ", kMaxSlicePieces, " pieces"));
   }
+  if (target.key != RemoteKey()) MCCS_RETURN_IF_ERROR(peer_memory_.Check(target, bytes));
   // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
 
   Entry& entry = At(next_);
-  entry.header = {.magic = wire::kSliceMagic,
-                  .bytes = static_cast<uint32_t>(bytes),
-                  .number = next_,
-                  .tag = tag};
+  const bool tagged = next_ == 0 || tag != last_tag_;
+  entry.wire.header = {.magic = tagged ? wire::kTaggedSliceMagic : wire::kSliceMagic,
+                       .bytes = static_cast<uint32_t>(bytes),
+                       .number = next_,
+                       .key = target.key.value(),
+                       .offset = target.offset};
+  if (tagged) entry.wire.tag = last_tag_ = tag;
   entry.pieces.clear();
-  entry.pieces.push_back({.iov_base = &entry.header, .iov_len = sizeof(entry.header)});
+  entry.pieces.push_back(
+      {.iov_base = &entry.wire,
+       .iov_len = tagged ? sizeof(wire::TaggedSliceHeader) : sizeof(wire::SliceHeader)});
   entry.copied = bytes <= kShortSliceBytes;
   if (entry.copied) {
     CopyShortSlice(next_, pieces);
@@ -64,7 +74,7 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
 
 void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces) {
   Entry& entry = At(n);
-  if (entry.header.bytes == 0) return;
+  if (entry.bytes() == 0) return;
   const size_t stride = std::min(shape_.slot_bytes, kShortSliceBytes);
   std::byte* const start = short_slices_.data() + (n % shape_.slots) * stride;
   std::byte* to = start;
@@ -73,7 +83,7 @@ void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const RegionSpan> p
     std::memcpy(to, piece.address(), piece.bytes);
     to += piece.bytes;
   }
-  entry.pieces.push_back({.iov_base = start, .iov_len = entry.header.bytes});
+  entry.pieces.push_back({.iov_base = start, .iov_len = entry.bytes()});
 }
 
 bool StreamSendLane::Poll() {
@@ -81,7 +91,7 @@ bool StreamSendLane::Poll() {
   bool moved = false;
   const bool connected = link_.get() != nullptr;
   if (connected) {
-    moved = ReadAcks();
+    moved = ReadFrames();
     const uint64_t end = moved_bytes() + kMaxBytesPerPoll;
     for (int i = 0; i < kMaxWritesPerPoll && moved_bytes() < end && WriteSlices(); ++i) {
       moved = true;
@@ -92,7 +102,7 @@ bool StreamSendLane::Poll() {
 }
 
 void StreamSendLane::ReportToGate() {
-  const bool up = link_.get() != nullptr && resumed_;
+  const bool up = resumed();
   const bool begun = done_pieces_ + done_bytes_ > 0;
   gate_->OnTurnEnd({.held = gate_blocked_,
                     .unsent = up && sent_ != next_,
@@ -106,8 +116,8 @@ LaneWait StreamSendLane::waits_for() const {
 
 void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
   if (!link_.Attach(std::move(connection))) return;
-  resumed_ = false;
-  ack_bytes_ = 0;
+  frame_bytes_ = 0;
+  peer_memory_.Clear();
   sent_ = acknowledged_;
   done_pieces_ = done_bytes_ = 0;
 }
@@ -119,33 +129,49 @@ LaneCounters StreamSendLane::counters() const {
           .credit = credit_ - next_};
 }
 
-bool StreamSendLane::ReadAcks() {
+bool StreamSendLane::ReadFrames() {
   if (!link_.get()->readable()) return false;
-  const iovec room{.iov_base = ack_buffer_.data() + ack_bytes_,
-                   .iov_len = ack_buffer_.size() - ack_bytes_};
+  const iovec room{.iov_base = frames_.data() + frame_bytes_,
+                   .iov_len = frames_.size() - frame_bytes_};
   absl::StatusOr<size_t> got = link_.get()->Read({&room, 1});
   if (!got.ok()) {
     link_.Stall(got.status());
     return false;
   }
-  ack_bytes_ += *got;
+  frame_bytes_ += *got;
   size_t taken = 0;
-  for (; ack_bytes_ - taken >= sizeof(wire::AckFrame); taken += sizeof(wire::AckFrame)) {
+  for (; frame_bytes_ - taken >= kFrameBytes; taken += kFrameBytes) {
     wire::AckFrame frame;
-    std::memcpy(&frame, ack_buffer_.data() + taken, sizeof(frame));
-    if (!Accept(frame)) return false;
+    std::memcpy(&frame, frames_.data() + taken, kFrameBytes);
+    const bool exposes =
+        resumed() && (frame.magic == wire::kExposeMagic || frame.magic == wire::kWithdrawMagic);
+    if (exposes ? !AcceptExposure(std::bit_cast<wire::ExposureFrame>(frame)) : !Accept(frame)) {
+      return false;
+    }
   }
-  ack_bytes_ -= taken;
-  std::memmove(ack_buffer_.data(), ack_buffer_.data() + taken, ack_bytes_);
+  frame_bytes_ -= taken;
+  std::memmove(frames_.data(), frames_.data() + taken, frame_bytes_);
   return *got > 0;
 }
 
 // Returns false if the lane has failed.
+bool StreamSendLane::AcceptExposure(const wire::ExposureFrame& frame) {
+  const RemoteKey key(frame.key);
+  absl::Status accepted =
+      frame.magic == wire::kExposeMagic
+          ? peer_memory_.OnExposed(ExposureName(frame.name), {.key = key, .bytes = frame.bytes})
+          : peer_memory_.OnWithdrawn(key);
+  if (frame.reserved != 0) accepted = absl::InvalidArgumentError("reserved bytes are not 0");
+  if (!accepted.ok()) link_.Fail(accepted.message());
+  return !link_.failed();
+}
+
+// Returns false if the lane has failed.
 bool StreamSendLane::Accept(const wire::AckFrame& frame) {
-  const uint32_t expected = resumed_ ? wire::kAckMagic : wire::kResumeMagic;
-  const SliceNumber most = resumed_ ? sent_ : ever_sent_;
+  const uint32_t expected = resumed() ? wire::kAckMagic : wire::kResumeMagic;
+  const SliceNumber most = resumed() ? sent_ : ever_sent_;
   if (frame.magic != expected || frame.reserved != 0) {
-    link_.Fail("invalid ", resumed_ ? "ack" : "resume", " frame: it begins with 0x",
+    link_.Fail("invalid ", resumed() ? "ack" : "resume", " frame: it begins with 0x",
                absl::Hex(frame.magic));
   } else if (frame.slots != shape_.slots || frame.slot_bytes != shape_.slot_bytes) {
     link_.Fail("the peer has ", frame.slots, " slots of ", frame.slot_bytes, " bytes, this end ",
@@ -160,11 +186,11 @@ bool StreamSendLane::Accept(const wire::AckFrame& frame) {
   if (link_.failed()) return false;
 
   for (; acknowledged_ < frame.delivered; ++acknowledged_) {
-    acknowledged_bytes_ += At(acknowledged_).header.bytes;
+    acknowledged_bytes_ += At(acknowledged_).bytes();
   }
   credit_ = frame.credit;
-  if (!resumed_) {
-    resumed_ = true;
+  if (!resumed()) {
+    link_.SetReady();
     sent_ = acknowledged_;
   }
   FreeSources();
@@ -173,7 +199,7 @@ bool StreamSendLane::Accept(const wire::AckFrame& frame) {
 
 // Makes one write call; returns false if there was nothing to send or no room.
 bool StreamSendLane::WriteSlices() {
-  if (link_.get() == nullptr || !resumed_ || sent_ == next_ || !link_.get()->writable()) {
+  if (!resumed() || sent_ == next_ || !link_.get()->writable()) {
     return false;
   }
   const uint64_t allowance =

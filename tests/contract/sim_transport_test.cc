@@ -4,7 +4,11 @@
 #include "base/check.h"
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
+#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_sharing_contract.h"
+#include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_network.h"
 
@@ -22,6 +26,7 @@ class SimTransportWorld final : public TransportWorld {
   }
 
   Transport& transport() override { return transport_; }
+  HeldRegistrar& registrar() override { return registrar_; }
 
   Ends Connect() override {
     absl::StatusOr<std::unique_ptr<Connection>> sender =
@@ -42,7 +47,9 @@ class SimTransportWorld final : public TransportWorld {
  private:
   SimClock clock_;
   SimNetwork network_;
-  StreamTransport transport_;
+  NoRegistrar no_registrar_;
+  HeldRegistrar registrar_{no_registrar_};
+  StreamTransport transport_{&registrar_};
   std::unique_ptr<Listener> listener_;
 };
 
@@ -59,6 +66,8 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Simulated, SharedTransport, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Simulated, RegisteringTransport, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Simulated, StreamWakes, kWorlds, NameOf);
 
 }  // namespace sim_transport_test

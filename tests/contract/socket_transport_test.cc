@@ -8,7 +8,11 @@
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
+#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_sharing_contract.h"
+#include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/unit/device/process_memory.h"
 
@@ -25,6 +29,7 @@ class SocketWorld final : public TransportWorld {
   }
 
   Transport& transport() override { return transport_; }
+  HeldRegistrar& registrar() override { return registrar_; }
 
   Ends Connect() override {
     absl::StatusOr<std::unique_ptr<Connection>> sender = network_.Connect(listener_->local(), {});
@@ -45,7 +50,9 @@ class SocketWorld final : public TransportWorld {
   const std::string host_;
   std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
   SocketNetwork network_{*reactor_};
-  StreamTransport transport_;
+  NoRegistrar no_registrar_;
+  HeldRegistrar registrar_{no_registrar_};
+  StreamTransport transport_{&registrar_};
   std::unique_ptr<Listener> listener_;
 };
 
@@ -58,6 +65,8 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sockets, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Sockets, SharedTransport, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Sockets, RegisteringTransport, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Sockets, StreamWakes, kWorlds, NameOf);
 
 // As in two daemons: each end has its own thread, reactor and network, and sleeps when it is idle.
@@ -74,7 +83,8 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
     std::unique_ptr<Reactor> own = *Reactor::Create();
     SocketNetwork own_network(*own);
     std::vector<std::byte> source(kShape.slot_bytes, std::byte{7});
-    std::unique_ptr<SendLane> lane = StreamTransport().MakeSendLane(kShape);
+    StreamTransport transport;
+    std::unique_ptr<SendLane> lane = transport.MakeSendLane({}, kShape);
     lane->Attach(*own_network.Connect(there, {}));
     while (lane->acknowledged() < kSlices && lane->status().ok()) {
       bool moved = false;
@@ -89,7 +99,8 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
   });
 
   std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
-  std::unique_ptr<RecvLane> lane = StreamTransport().MakeRecvLane(kShape, SpanOf(slots));
+  StreamTransport transport;
+  std::unique_ptr<RecvLane> lane = transport.MakeRecvLane({}, kShape, SpanOf(slots));
   std::unique_ptr<Connection> accepted;
   while (accepted == nullptr) {
     reactor->Wait(-1);

@@ -1,174 +1,20 @@
-// The contract of Transport, as tests. A program includes this file, defines a world and
-// instantiates TransportContract with it.
+// The contract of Transport, as tests: slices, slots and expected memory. A program includes this
+// file and its companions, defines a world and instantiates TransportContract with it.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "service/transport/lane.h"
-#include "service/transport/network.h"
-#include "service/transport/stream_lane.h"
+#include "tests/contract/transport_fixture.h"
 #include "tests/unit/device/process_memory.h"
 
 namespace mccs {
-
-// Two hosts and a network between them, in one thread.
-class TransportWorld {
- public:
-  struct Ends {
-    std::unique_ptr<Connection> sender;
-    std::unique_ptr<Connection> receiver;
-  };
-
-  virtual ~TransportWorld() = default;
-  virtual Transport& transport() = 0;
-  // Returns an open stream between the two hosts.
-  virtual Ends Connect() = 0;
-  // Delivers bytes and advances time.
-  virtual void Advance() = 0;
-};
-
-struct TransportWorldMaker {
-  std::string name;
-  std::function<std::unique_ptr<TransportWorld>(uint64_t seed)> make;
-};
-
-// Forwards to a connection and cuts it after a number of bytes.
-class CutConnection final : public Connection {
- public:
-  CutConnection(std::unique_ptr<Connection> inner, size_t bytes_until_cut)
-      : inner_(std::move(inner)), left_(bytes_until_cut) {}
-
-  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
-    return Limited(pieces, &Connection::Write);
-  }
-  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
-    return Limited(pieces, &Connection::Read);
-  }
-  bool readable() const override { return inner_ == nullptr || inner_->readable(); }
-  bool writable() const override { return inner_ == nullptr || inner_->writable(); }
-  void SetWaker(Waker* waker) override {
-    if (inner_ != nullptr) inner_->SetWaker(waker);
-  }
-  Endpoint local() const override { return inner_ ? inner_->local() : Endpoint{}; }
-  Endpoint remote() const override { return inner_ ? inner_->remote() : Endpoint{}; }
-
- private:
-  using Call = absl::StatusOr<size_t> (Connection::*)(std::span<const iovec>);
-
-  absl::StatusOr<size_t> Limited(std::span<const iovec> pieces, Call call) {
-    if (left_ == 0) inner_.reset();
-    if (inner_ == nullptr) return absl::UnavailableError("cut by the test");
-    std::vector<iovec> some;
-    size_t room = left_;
-    for (iovec piece : pieces) {
-      piece.iov_len = std::min(piece.iov_len, room);
-      room -= piece.iov_len;
-      if (piece.iov_len > 0) some.push_back(piece);
-    }
-    absl::StatusOr<size_t> moved = (inner_.get()->*call)(some);
-    if (moved.ok()) left_ -= *moved;
-    return moved;
-  }
-
-  std::unique_ptr<Connection> inner_;
-  size_t left_;
-};
-
-class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
- protected:
-  static constexpr int kMaxRounds = 200'000;
-
-  void Start(const LaneShape& shape, uint64_t seed = 1) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    recv_.reset();
-    send_.reset();
-    world_ = GetParam().make(seed);
-    shape_ = shape;
-    slots_.assign(size_t{shape.slots} * shape.slot_bytes + 2 * kGuard, kFill);
-    send_ = world_->transport().MakeSendLane(shape);
-    recv_ = world_->transport().MakeRecvLane(
-        shape, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
-    Attach();
-  }
-
-  void Attach() {
-    TransportWorld::Ends ends = world_->Connect();
-    send_->Attach(std::move(ends.sender));
-    recv_->Attach(std::move(ends.receiver));
-  }
-
-  // Polls both lanes and the network until `done`. Returns false if that never happens.
-  bool RunUntil(const std::function<bool()>& done) {
-    for (int i = 0; i < kMaxRounds; ++i) {
-      if (done()) return true;
-      const bool sent = send_->Poll();
-      const bool received = recv_->Poll();
-      if (!sent && !received) world_->Advance();
-    }
-    return done();
-  }
-
-  // Polls until nothing has happened for a long time.
-  void Settle() {
-    int quiet = 0;
-    RunUntil([&] { return ++quiet > 300; });
-  }
-
-  static SliceTag TagOf(uint64_t value) {
-    SliceTag tag{};
-    std::memcpy(tag.data(), &value, sizeof(value));
-    return tag;
-  }
-
-  static std::vector<std::byte> Payload(uint64_t number, size_t bytes) {
-    std::vector<std::byte> payload(bytes);
-    for (size_t i = 0; i < bytes; ++i) {
-      payload[i] = static_cast<std::byte>((number * 131 + i * 7 + (i >> 8)) & 0xff);
-    }
-    return payload;
-  }
-
-  std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
-    const RegionSpan piece = SpanOf(payload);
-    const bool room = send_->has_room();
-    absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post({&piece, 1}, tag);
-    EXPECT_TRUE(posted.ok()) << posted.status();
-    EXPECT_EQ(posted.ok() && posted->has_value(), room);
-    return posted.ok() ? *posted : std::nullopt;
-  }
-
-  bool SlotHolds(SliceNumber n, const std::vector<std::byte>& payload) const {
-    return recv_->Bytes(n) == payload.size() && std::equal(payload.begin(), payload.end(), Slot(n));
-  }
-  std::byte* Slot(SliceNumber n) const {
-    return recv_->slots().address() + (n % shape_.slots) * shape_.slot_bytes;
-  }
-
-  void ExpectGuardsUntouched() const {
-    for (size_t i = 0; i < kGuard; ++i) {
-      ASSERT_EQ(slots_[i], kFill) << "written before the slots";
-      ASSERT_EQ(slots_[slots_.size() - 1 - i], kFill) << "written after the slots";
-    }
-  }
-
-  static constexpr size_t kGuard = 256;
-  static constexpr std::byte kFill{0xa5};
-
-  std::unique_ptr<TransportWorld> world_;
-  LaneShape shape_;
-  std::vector<std::byte> slots_;
-  std::unique_ptr<SendLane> send_;
-  std::unique_ptr<RecvLane> recv_;
-};
 
 TEST_P(TransportContract, SlicesArriveInOrderWithTagAndBytes) {
   Start({.slots = 4, .slot_bytes = 100'000});
@@ -426,8 +272,7 @@ TEST_P(TransportContract, AReceiverThatDoesNotReleaseOnlyBlocksTheSender) {
 
 TEST_P(TransportContract, ALaneWithoutAConnectionAcceptsSlicesWithinItsCredit) {
   Start({.slots = 2, .slot_bytes = 100});
-  send_ = world_->transport().MakeSendLane(shape_);
-  recv_ = world_->transport().MakeRecvLane(shape_, SpanOf(slots_));
+  MakeLanes();
   EXPECT_EQ(send_->status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(recv_->status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(send_->local(), Endpoint{});

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_fixture.h"
 
 namespace mccs {
 

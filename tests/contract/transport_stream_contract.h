@@ -3,7 +3,7 @@
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_STREAM_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_STREAM_CONTRACT_H_
 
-#include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_fixture.h"
 
 namespace mccs {
 

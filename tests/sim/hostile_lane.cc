@@ -46,6 +46,15 @@ void HostileLane::Send(Slice slice) {
 
 void HostileLane::Attack(Dice& dice) {
   if (!sends_) {
+    if (dice() % 4 == 0) {
+      Append(outgoing_, wire::ExposureFrame{
+                            .magic = dice() % 2 == 0 ? wire::kExposeMagic : wire::kWithdrawMagic,
+                            .reserved = 0,
+                            .key = RandomBoundaryNumber(1, dice),
+                            .name = RandomBoundaryNumber(1, dice),
+                            .bytes = RandomBoundaryNumber(shape_.slot_bytes, dice)});
+      return;
+    }
     next_ = RandomBoundaryNumber(next_, dice);
     Acknowledge(dice() % 4 == 0 ? wire::kResumeMagic : wire::kAckMagic);
     return;
@@ -53,6 +62,10 @@ void HostileLane::Attack(Dice& dice) {
   Slice slice;
   if (!waiting_.empty()) slice = waiting_.front();
   if (dice() % 2 == 0) slice.tag[dice() % slice.tag.size()] = static_cast<std::byte>(dice());
+  if (dice() % 4 == 0) {
+    slice.key = RandomBoundaryNumber(1, dice);
+    slice.offset = RandomBoundaryNumber(shape_.slot_bytes, dice);
+  }
   const uint64_t bytes =
       RandomBoundaryNumber(dice() % 2 == 0 ? shape_.slot_bytes : dice() % 64, dice);
   slice.payload.resize(dice() % 3 == 0 ? std::min<uint64_t>(bytes, shape_.slot_bytes) : 0);
@@ -84,13 +97,17 @@ bool HostileLane::Write() {
 
 // Takes only complete slices.
 bool HostileLane::TakeSlice() {
-  wire::SliceHeader header;
-  if (incoming_.size() < sizeof(header)) return false;
-  std::memcpy(&header, incoming_.data(), sizeof(header));
-  if (incoming_.size() < sizeof(header) + header.bytes) return false;
-  slices_.push_back({header.tag, incoming_.substr(sizeof(header), header.bytes)});
+  wire::TaggedSliceHeader slice{};
+  if (incoming_.size() < sizeof(slice.header)) return false;
+  std::memcpy(&slice.header, incoming_.data(), sizeof(slice.header));
+  const bool tagged = slice.header.magic == wire::kTaggedSliceMagic;
+  const size_t before = tagged ? sizeof(slice) : sizeof(slice.header);
+  if (incoming_.size() < before + slice.header.bytes) return false;
+  std::memcpy(&slice, incoming_.data(), before);
+  if (tagged) tag_ = slice.tag;
+  slices_.push_back({tag_, incoming_.substr(before, slice.header.bytes)});
   if (slices_.size() > kMaxSlices) slices_.pop_front();
-  incoming_.erase(0, sizeof(header) + header.bytes);
+  incoming_.erase(0, before + slice.header.bytes);
   ++next_;
   Acknowledge(wire::kAckMagic);
   return true;
@@ -115,10 +132,12 @@ void HostileLane::Acknowledge(uint32_t magic) {
 }
 
 void HostileLane::WriteSlice(uint64_t number, uint64_t bytes, const Slice& slice) {
-  Append(outgoing_, wire::SliceHeader{.magic = wire::kSliceMagic,
-                                      .bytes = static_cast<uint32_t>(bytes),
-                                      .number = number,
-                                      .tag = slice.tag});
+  Append(outgoing_, wire::TaggedSliceHeader{.header = {.magic = wire::kTaggedSliceMagic,
+                                                       .bytes = static_cast<uint32_t>(bytes),
+                                                       .number = number,
+                                                       .key = slice.key,
+                                                       .offset = slice.offset},
+                                            .tag = slice.tag});
   outgoing_ += slice.payload;
 }
 

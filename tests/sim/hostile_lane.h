@@ -21,7 +21,9 @@ class HostileLane {
  public:
   struct Slice {
     SliceTag tag{};
-    std::string payload;
+    std::string payload = {};
+    uint64_t key = 0;  // of exposed memory
+    uint64_t offset = 0;
   };
 
   // `sends`: slices go from here to the daemon; otherwise they come from it.
@@ -56,6 +58,7 @@ class HostileLane {
   const bool sends_;
   bool broken_ = false;
   std::string incoming_, outgoing_;
+  SliceTag tag_{};             // of the last received slice
   std::deque<Slice> slices_;   // received
   std::deque<Slice> waiting_;  // to be sent
   uint64_t next_ = 0;          // number of the next slice sent or received

@@ -77,6 +77,25 @@ DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
   return route;
 }
 
+LaneIdentity LaneSet::IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const {
+  const HostIndex peer = from == options_.self ? to : from;
+  const auto routing = static_cast<size_t>(RoutingChannel(channel).value());
+  std::string nic = AddressOn(channels_[routing], options_.self);
+  if (nic.empty()) nic = options_.source_host;
+  return {.communicator = options_.id,
+          .epoch = options_.strategy.epoch,
+          .channel = channel,
+          .from = from,
+          .to = to,
+          .queues = {.peer = options_.hosts[static_cast<size_t>(peer.value())],
+                     .nic = {std::move(nic)},
+                     .traffic_class = traffic_class()}};
+}
+
+TrafficClass LaneSet::traffic_class() const {
+  return TrafficClass(static_cast<uint8_t>(rate_limits_.has_value() ? rate_limits_->priority : 0));
+}
+
 bool LaneSet::ready() const {
   for (size_t i = 0; i < ring_lanes_; ++i) {
     if (!outgoing_[i]->attached() || !incoming_[i]->attached()) return false;
@@ -113,7 +132,9 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
                          .secret = options_.secret,
                          .waker = options_.waker};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
-      options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes),
+      options_.access, dial, first,
+      options_.transport->MakeSendLane(IdentityOf(channel, options_.self, peer),
+                                       options_.strategy.lanes),
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
@@ -134,9 +155,13 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return known->second;
   }
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<Region> slots, SlotsOf(channel));
-  auto lane = options_.transport->MakeRecvLane(options_.strategy.lanes,
-                                               RegionSpan{slots.get(), 0, LaneBytes()});
+  std::unique_ptr<Region> slots;
+  if (!IsMessageChannel(channel)) {
+    MCCS_ASSIGN_OR_RETURN(slots, AllocateSlots());
+  }
+  auto lane = options_.transport->MakeRecvLane(
+      IdentityOf(channel, peer, options_.self), options_.strategy.lanes,
+      slots == nullptr ? RegionSpan{} : RegionSpan{slots.get(), 0, LaneBytes()});
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
@@ -144,8 +169,9 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
       *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
-  if (IsMessageChannel(channel) && first_message_lane_ == nullptr) first_message_lane_ = &incoming;
-  if (rate_limits_.has_value()) incoming.Mark(options_.pacing->DscpOf(rate_limits_->priority));
+  if (rate_limits_.has_value()) {
+    incoming.SetClass(traffic_class(), options_.pacing->DscpOf(rate_limits_->priority));
+  }
   if (departed_[static_cast<size_t>(peer.value())]) incoming.MarkDeparted();
   if (IsMessageChannel(channel) && message_listener_) {
     message_listener_(peer, MessageLaneOf(channel), incoming.lane());
@@ -204,14 +230,6 @@ absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateSlots() {
   return options_.device->Allocate(LaneBytes());
 }
 
-absl::StatusOr<std::shared_ptr<Region>> LaneSet::SlotsOf(ChannelId channel) {
-  if (!IsMessageChannel(channel)) return AllocateSlots();
-  if (message_slots_ == nullptr) {
-    MCCS_ASSIGN_OR_RETURN(message_slots_, AllocateSlots());
-  }
-  return message_slots_;
-}
-
 std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {
   for (const auto& lane : incoming_) {
     if (IsMessageChannel(lane->channel())) continue;
@@ -231,17 +249,15 @@ LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
   size_t given_back = 0;
   for (; *next < incoming_.size() + outgoing_.size(); ++*next) {
     if (given_back >= kReleasedBytesPerCall) return MemoryRelease::kSome;
-    given_back += *next < incoming_.size() ? ReleaseSlots(*incoming_[*next])
+    given_back += *next < incoming_.size() ? ReleaseSlots(incoming_[*next]->lane())
                                            : ReleaseStaging(*outgoing_[*next - incoming_.size()]);
   }
   return MemoryRelease::kAll;
 }
 
-size_t LaneSet::ReleaseSlots(const IncomingLane& lane) {
+size_t LaneSet::ReleaseSlots(RecvLane& lane) {
   size_t bytes = 0;
-  // Shared slots are never read, so those of one lane are enough.
-  if (IsMessageChannel(lane.channel()) && &lane != first_message_lane_) return 0;
-  for (const RegionSpan& slot : lane.lane().UnusedSlots()) {
+  for (const RegionSpan& slot : lane.UnusedSlots()) {
     options_.device->Discard({slot.address(), slot.bytes});
     bytes += slot.bytes;
   }
@@ -326,7 +342,9 @@ void LaneSet::SetRateLimits(const RateLimits& limits) {
   for (const auto& lane : outgoing_) {
     lane->SetRateLimits(limits, RoutingChannel(lane->channel()), *options_.pacing);
   }
-  for (const auto& lane : incoming_) lane->Mark(options_.pacing->DscpOf(limits.priority));
+  for (const auto& lane : incoming_) {
+    lane->SetClass(traffic_class(), options_.pacing->DscpOf(limits.priority));
+  }
 }
 
 bool LaneSet::held() const {

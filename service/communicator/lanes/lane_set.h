@@ -11,8 +11,8 @@
 // The sender opens a lane: its SendTo dials, and slices may be posted at once within the credit.
 // The receiver creates its end at its first ReceiveFrom or at the peer's first connection. Memory
 // is allocated on demand: slots with the receiving end, staging memory with the first plan that
-// composes slices for the lane. All message lanes share the memory of one lane's slots: their
-// payload goes to the memory that their sink finds, and a rejected one is never read.
+// composes slices for the lane. Message lanes have no slots: their payload goes to the memory that
+// their sink finds, and a rejected one is discarded.
 //
 // A peer that has authenticated itself as a member may open at most 2 × kMaxChannels lanes to this
 // host. kMaxLaneMemoryBytes limits the memory of all sets of a communicator.
@@ -160,13 +160,14 @@ class LaneSet final : public LaneDirectory {
   // The channel whose addresses and rate limits a lane has.
   ChannelId RoutingChannel(ChannelId channel) const;
   DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
+  // Of the lane between this host and `peer`, out of this host or into it.
+  LaneIdentity IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const;
+  TrafficClass traffic_class() const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status ReserveMemory(uint64_t bytes);
-  // The slots of a new lane; those of message lanes are shared.
-  absl::StatusOr<std::shared_ptr<Region>> SlotsOf(ChannelId channel);
   // Return the number of bytes released.
-  size_t ReleaseSlots(const IncomingLane& lane);
+  size_t ReleaseSlots(RecvLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
   absl::StatusOr<std::unique_ptr<Region>> AllocateSlots();
   size_t LaneBytes() const;
@@ -181,8 +182,6 @@ class LaneSet final : public LaneDirectory {
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
   Table<std::unique_ptr<Region>> staging_;
-  std::shared_ptr<Region> message_slots_;  // null until a message lane needs it
-  const IncomingLane* first_message_lane_ = nullptr;
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/strategy/strategy.h"
 
 namespace mccs {
 namespace {
@@ -14,9 +15,21 @@ constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
 
+std::string NameOf(ChannelId channel) {
+  return IsMessageChannel(channel) ? absl::StrCat("message lane ", MessageLaneOf(channel))
+                                   : absl::StrCat("channel ", channel.value());
+}
+
+// The queues of a lane that gets this connection.
+SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues) {
+  queues.nic.address = connection.local().host;
+  return queues;
+}
+
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
-  return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
-                                                ToString(peer), ": ", std::string(lane.message())));
+  return absl::Status(
+      lane.code(), absl::StrCat(IsMessageChannel(channel) ? "" : "lane of ", NameOf(channel),
+                                " with host ", ToString(peer), ": ", std::string(lane.message())));
 }
 
 }  // namespace
@@ -107,6 +120,7 @@ bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
 }
 
 void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
@@ -139,6 +153,9 @@ void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, Ho
   }
   const uint64_t rate_bps = own.value_or(of_routing.value_or(0));
   gate_->Set(rate_bps, limits.windows, limits.priority);
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = TrafficClass(static_cast<uint8_t>(limits.priority));
+  lane_->SetQueues(std::move(queues));
   lane_->Mark(host.DscpOf(limits.priority));
 }
 
@@ -231,7 +248,7 @@ MonotonicNs OutgoingLane::NextDeadline() const {
 }
 
 std::string OutgoingLane::Describe() const {
-  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.route.to));
+  return absl::StrCat(NameOf(channel()), " to ", ToString(options_.route.to));
 }
 
 agent::v1::Lane OutgoingLane::Stats() const {
@@ -265,17 +282,25 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::shared_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
                            LaneTally tally)
     : clock_(clock),
       origin_(origin),
       slots_(std::move(slots)),
       lane_(std::move(lane)),
       tally_(tally) {
-  MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
+  MCCS_CHECK(lane_ != nullptr);
+}
+
+void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {
+  SharedQueueKey queues = lane_->queues();
+  queues.traffic_class = traffic_class;
+  lane_->SetQueues(std::move(queues));
+  lane_->Mark(dscp);
 }
 
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
   lane_->Attach(std::move(connection));
   attached_ = true;
   reconnect_timeout_.Reset();
@@ -300,7 +325,7 @@ void IncomingLane::MarkDeparted() {
 }
 
 std::string IncomingLane::Describe() const {
-  return absl::StrCat("channel ", channel().value(), " from ", ToString(origin_.endpoint));
+  return absl::StrCat(NameOf(channel()), " from ", ToString(origin_.endpoint));
 }
 
 }  // namespace mccs

@@ -146,7 +146,7 @@ class OutgoingLane {
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
-  // "channel 0 to 10.0.0.2:7400".
+  // "channel 0 to 10.0.0.2:7400", "message lane 1 to 10.0.0.2:7400".
   std::string Describe() const;
   agent::v1::Lane Stats() const;
 
@@ -204,8 +204,8 @@ struct LaneOrigin {
 
 class IncomingLane {
  public:
-  // `slots`: the memory that `lane` receives into. REQUIRES: neither is null.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::shared_ptr<Region> slots,
+  // `slots`: the memory of the lane's slots; null: it has none. REQUIRES: `lane` is not null.
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
                std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
@@ -213,8 +213,8 @@ class IncomingLane {
   ChannelId channel() const { return origin_.channel; }
   HostIndex peer() const { return origin_.peer; }
 
-  // Sets the DSCP of its acknowledgements (Connection::Mark).
-  void Mark(uint8_t dscp) { lane_->Mark(dscp); }
+  // Sets its class, and the DSCP of its acknowledgements (Connection::Mark).
+  void SetClass(TrafficClass traffic_class, uint8_t dscp);
   // Takes an authenticated connection from the peer; it replaces an older one.
   void Attach(std::unique_ptr<Connection> connection);
   // As OutgoingLane's; before the first connection there is nothing to do.
@@ -229,7 +229,7 @@ class IncomingLane {
  private:
   const Clock& clock_;
   const LaneOrigin origin_;
-  std::shared_ptr<Region> slots_;  // outlives the lane
+  std::unique_ptr<Region> slots_;  // outlives the lane; may be null
   std::unique_ptr<RecvLane> lane_;
   LaneTally tally_;
   bool attached_ = false;

@@ -289,7 +289,9 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
   std::optional<Strategy> proposal = std::exchange(formation_.proposal, std::nullopt);
   if (!proposal.has_value() && Now() < proposal_deadline_) return false;
   if (proposal.has_value()) {
-    if (absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts()); !s.ok()) {
+    absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts());
+    if (s.ok()) s = CheckHomes(*proposal, formation_.members->layout);
+    if (!s.ok()) {
       env_.log->Error("communicator ", FormatCommId(formation_.id), ": rejected the controller's ",
                       std::string(s.message()));
       proposal.reset();
@@ -319,6 +321,7 @@ absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
 
 absl::Status Forming::OpenLanes(const Strategy& strategy) {
   const Membership& members = *formation_.members;
+  MCCS_RETURN_IF_ERROR(CheckHomes(strategy, members.layout));
   formation_.strategy = strategy;
   LaneSetOptions options{.access = env_.access,
                          .transport = env_.transport,

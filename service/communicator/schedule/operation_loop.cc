@@ -1,13 +1,12 @@
 #include "service/communicator/schedule/operation_loop.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/communicator/schedule/scalar_encoding.h"
 
 namespace mccs {
 namespace {
@@ -55,39 +54,7 @@ uint64_t BufferBytes(std::span<const PostedOperation* const> calls) {
   return bytes;
 }
 
-// A float format of `exponent_bits` and `mantissa_bits` with the usual bias.
-uint64_t EncodeSmall(double value, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  int exponent;
-  std::frexp(value, &exponent);                 // value = f × 2^exponent, 0.5 ≤ f < 1
-  exponent = std::max(exponent - 1, 1 - bias);  // below: the type's subnormals
-  // In units of the last place: at most mantissa_bits + 1 bits, or the next power of two. nearbyint
-  // rounds ties to even; a carry out of the mantissa correctly increments the exponent.
-  const double units = std::nearbyint(std::ldexp(value, mantissa_bits - exponent));
-  const uint64_t significand = static_cast<uint64_t>(units);
-  return (static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + significand;
-}
-
 }  // namespace
-
-uint64_t EncodeScalar(DataType type, double value) {
-  switch (type) {
-    case DataType::kFloat64:
-      return std::bit_cast<uint64_t>(value);
-    case DataType::kFloat32:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case DataType::kFloat16:
-      return EncodeSmall(value, 5, 10);
-    case DataType::kBfloat16:
-      return EncodeSmall(value, 8, 7);
-    case DataType::kFloat8e4m3:
-      return EncodeSmall(value, 4, 3);
-    case DataType::kFloat8e5m2:
-      return EncodeSmall(value, 5, 2);
-    default:
-      return 0;
-  }
-}
 
 OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
@@ -113,6 +80,7 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
   former_plan_cost_ += executor_->loaded_bytes() * kCostPerLoadedByte;
+  former_poll_cost_ += executor_->polled_programs() * kCostPerProgram;
   executor_ = MakeExecutor(device_, lanes, strategy);
 }
 
@@ -153,13 +121,14 @@ absl::StatusOr<bool> OperationLoop::Advance() {
   return moved;
 }
 
-// Completes operations that the executor has completed, and explains its errors.
+// Completes operations that the executor has completed, and explains its errors. running_ and the
+// executor's operations correspond by position; those that the executor no longer has are complete.
 absl::StatusOr<bool> OperationLoop::AfterPoll(absl::StatusOr<bool> moved) {
   if (!moved.ok()) {
-    const auto slice = executor_->mismatched_slice();
-    if (!slice.has_value()) return moved;
-    return Mismatch(ranks_.front().rank, running_[slice->operation]->signature, "another host",
-                    FromTag(slice->tag));
+    const std::optional<SliceTag> tag = executor_->mismatched_tag();
+    if (!tag.has_value()) return moved;
+    return Mismatch(ranks_.front().rank, running_.front()->signature, "another host",
+                    FromTag(*tag));
   }
   while (running_.size() > executor_->running()) CompleteOldest();
   return moved;
@@ -192,12 +161,13 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
   for (const LocalRank& local : ranks_) {
     if (local.port != nullptr && local.port->HasCaptured()) return false;
   }
-  MCCS_ASSIGN_OR_RETURN(const Reached reached, CheckReached(kPosted));
-  if (trace_ != nullptr && reached != Reached::kByNobody) {
-    trace_->OnPosted(kPosted, /*by_all=*/reached != Reached::kBySome);
+  const absl::StatusOr<Reached> reached = CheckReached(kPosted);
+  if (!reached.ok()) return false;  // found again when the older operations are complete
+  if (trace_ != nullptr && *reached != Reached::kByNobody) {
+    trace_->OnPosted(kPosted, /*by_all=*/*reached != Reached::kBySome);
   }
   const uint64_t number = started() + 1;
-  if (reached != Reached::kReady || !order_.Allows(number, kPosted) || !change_.Allows(number) ||
+  if (*reached != Reached::kReady || !order_.Allows(number, kPosted) || !change_.Allows(number) ||
       !MayOverlap()) {
     return false;
   }
@@ -299,6 +269,15 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
   return Reached::kReady;
 }
 
+absl::Status OperationLoop::CheckCalls() const {
+  const int ranks = plans_->layout().rank_count();
+  MCCS_RETURN_IF_ERROR(CheckShape(*calls_.front(), ranks));
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    MCCS_RETURN_IF_ERROR(CheckBuffers(*calls_[i], ranks_[i].rank, ranks));
+  }
+  return absl::OkStatus();
+}
+
 void OperationLoop::WorkOnPlans() {
   if (plans_->has_work()) plans_->Work(plan_cost_end_ - plan_cost());
 }
@@ -306,7 +285,6 @@ void OperationLoop::WorkOnPlans() {
 // ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
 // PreMulSum: each rank's input is scaled by the rank's own factor.
 absl::StatusOr<std::shared_ptr<const Plan>> OperationLoop::FindPlan(const PostedOperation& call) {
-  MCCS_RETURN_IF_ERROR(CheckShape(call, plans_->layout().rank_count()));
   const bool scaled =
       call.redop == ReduceOp::kPreMulSum || (call.redop == ReduceOp::kAvg && IsFloat(call.type));
   for (;;) {
@@ -324,12 +302,17 @@ absl::StatusOr<std::shared_ptr<const Plan>> OperationLoop::FindPlan(const Posted
 
 absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   const PostedOperation& call = *calls_.front();
+  if (absl::Status valid = CheckCalls(); !valid.ok()) {
+    // It must not end older operations, and is found again when they are complete.
+    if (running()) return false;
+    return valid;
+  }
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, FindPlan(call));
   if (plan == nullptr && !running()) state_ = LoopState::kWaitingPlan;
   if (plan == nullptr || !executor_->MayStart(*plan)) return false;
   if (unused_.empty()) unused_.push_back(std::make_unique<Running>());
   Running& next = *unused_.back();
-  MCCS_ASSIGN_OR_RETURN(Operation operation, Bind(call, std::move(plan), next));
+  Operation operation = Bind(call, std::move(plan), next);
   next.signature = signature_;
   next.key = last_key_ = key;
   next.bytes = BufferBytes(calls_);
@@ -352,8 +335,8 @@ absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   return true;
 }
 
-absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call,
-                                              std::shared_ptr<const Plan> plan, Running& running) {
+Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const Plan> plan,
+                              Running& running) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
@@ -375,7 +358,6 @@ absl::StatusOr<Operation> OperationLoop::Bind(const PostedOperation& call,
   running.memory.resize(ranks_.size());
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
-    MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
     running.memory[i] = {.input = own->input,
                          .output = own->output,
                          .scaled = scaled,

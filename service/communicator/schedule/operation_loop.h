@@ -47,11 +47,6 @@ inline bool NeedsPolling(LoopState state) {
   return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
 }
 
-// The scale of an average: `value` in the low bytes, rounded once to the nearest value of `type`,
-// ties to even. REQUIRES: IsFloat(type); 0 < value ≤ 1, and not below what rounds to the smallest
-// subnormal.
-uint64_t EncodeScalar(DataType type, double value);
-
 class OperationLoop {
  public:
   struct Parts {
@@ -95,6 +90,11 @@ class OperationLoop {
   // The cost of the plans so far: built, and loaded on the device.
   int64_t plan_cost() const {
     return former_plan_cost_ + plans_->cost() + executor_->loaded_bytes() * kCostPerLoadedByte;
+  }
+
+  // plan_cost(), and that of each program in each turn in which its operation ran.
+  int64_t cost() const {
+    return plan_cost() + former_poll_cost_ + executor_->polled_programs() * kCostPerProgram;
   }
 
   // The progress of the local ranks in the current or next operation.
@@ -146,6 +146,8 @@ class OperationLoop {
 
   // Of Executor::loaded_bytes: about 1 ns, also to free them later.
   static constexpr int64_t kCostPerLoadedByte = 10;
+  // About 0.1 µs.
+  static constexpr int64_t kCostPerProgram = 1 << 10;
 
   absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> AfterPoll(absl::StatusOr<bool> moved);
@@ -165,13 +167,14 @@ class OperationLoop {
                                                 size_t position) const;
   // Builds parts of plans, as many as the turn allows.
   void WorkOnPlans();
+  // Whether the calls found by CheckReached fit the layout, and their buffers the calls.
+  absl::Status CheckCalls() const;
   // The plan of the call that is to start; null: later turns build it.
   absl::StatusOr<std::shared_ptr<const Plan>> FindPlan(const PostedOperation& call);
   // Starts the calls found by CheckReached. False: the plan is not built yet, or cannot overlap
   // those that run.
   absl::StatusOr<bool> Start(uint64_t key);
-  absl::StatusOr<Operation> Bind(const PostedOperation& call, std::shared_ptr<const Plan> plan,
-                                 Running& running);
+  Operation Bind(const PostedOperation& call, std::shared_ptr<const Plan> plan, Running& running);
   void CompleteOldest();
   // Checks for a peer's slice of another call on a lane that this operation does not use.
   absl::Status CheckOtherLanes() const;
@@ -192,7 +195,8 @@ class OperationLoop {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PlanCache> plans_;
   int64_t former_plan_cost_ = 0;  // of the strategies before
-  int64_t plan_cost_end_ = 0;     // of plan_cost() in this turn
+  int64_t former_poll_cost_ = 0;
+  int64_t plan_cost_end_ = 0;  // of plan_cost() in this turn
   std::span<const LocalRank> ranks_;
   LoopState state_ = LoopState::kIdle;
   uint64_t completed_ = 0;

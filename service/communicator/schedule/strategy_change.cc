@@ -197,7 +197,8 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   difference_ = Compare(strategy_, next_) == StrategyDifference::kAlgorithms
                     ? StrategyDifference::kAlgorithms
                     : StrategyDifference::kLanes;
-  opened_ = opens_lanes() ? options_.lanes->OpenNext(next_) : absl::OkStatus();
+  opened_ = options_.layout == nullptr ? absl::OkStatus() : CheckHomes(next_, *options_.layout);
+  if (opened_.ok() && opens_lanes()) opened_ = options_.lanes->OpenNext(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
 }

@@ -51,6 +51,7 @@ class StrategyChange {
     Star* star = nullptr;  // may be null if there is one host
     int hosts = 1;
     HostIndex self;
+    const Layout* layout = nullptr;  // null: home ranks are not checked
     CommunicatorLanes* lanes = nullptr;
     Log* log = nullptr;
     std::string name;  // of the communicator, for the log

@@ -50,6 +50,22 @@ absl::Status ValidateAddresses(const ChannelStrategy& channel, size_t index) {
   return absl::OkStatus();
 }
 
+// CheckHomes compares them with the ranks of each host.
+absl::Status ValidateHomes(const ChannelStrategy& channel, size_t index) {
+  if (!channel.homes.empty() && channel.homes.size() != channel.ring.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
+                                                   channel.homes.size(), " home ranks for ",
+                                                   channel.ring.size(), " hosts"));
+  }
+  for (const LocalIndex home : channel.homes) {
+    if (home.value() >= 0 && home.value() < kMaxLocalRanks) continue;
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, ": home rank ",
+                                                   home.value(), ": expected 0 to ",
+                                                   kMaxLocalRanks - 1));
+  }
+  return absl::OkStatus();
+}
+
 // REQUIRES: the ring is a permutation.
 absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   const int hosts = static_cast<int>(channel.ring.size());
@@ -108,6 +124,7 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
                                                    " source ports for ", hosts, " lanes"));
   }
   if (absl::Status s = ValidateAddresses(channel, index); !s.ok()) return s;
+  if (absl::Status s = ValidateHomes(channel, index); !s.ok()) return s;
   return ValidateOtherLanes(channel, index);
 }
 
@@ -164,6 +181,21 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHomes(const Strategy& strategy, const Layout& layout) {
+  for (size_t c = 0; c < strategy.channels.size(); ++c) {
+    const ChannelStrategy& channel = strategy.channels[c];
+    for (size_t i = 0; i < channel.homes.size(); ++i) {
+      const HostIndex host = channel.ring[i];
+      const size_t ranks = layout.hosts[static_cast<size_t>(host.value())].size();
+      if (static_cast<size_t>(channel.homes[i].value()) < ranks) continue;
+      return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", c, ": home rank ",
+                                                     channel.homes[i].value(), " on host ",
+                                                     host.value(), ": expected 0 to ", ranks - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
 StrategyDifference Compare(const Strategy& one, const Strategy& other) {
   Strategy moved = other;
   moved.epoch = one.epoch;
@@ -177,6 +209,9 @@ StrategyDifference Compare(const Strategy& one, const Strategy& other) {
   }
   if (moved == one) return StrategyDifference::kRoutes;
   chosen.algorithms = one.algorithms;
+  for (size_t i = 0; i < chosen.channels.size(); ++i) {
+    chosen.channels[i].homes = one.channels[i].homes;
+  }
   return chosen == one ? StrategyDifference::kAlgorithms : StrategyDifference::kLanes;
 }
 
@@ -199,7 +234,13 @@ std::string AddressOn(const ChannelStrategy& channel, HostIndex host) {
 
 ChannelOrders OrdersOf(const Strategy& strategy) {
   ChannelOrders orders;
-  for (const ChannelStrategy& channel : strategy.channels) orders.rings.push_back(channel.ring);
+  for (const ChannelStrategy& channel : strategy.channels) {
+    orders.rings.push_back(channel.ring);
+    std::vector<LocalIndex>& homes = orders.homes.emplace_back(channel.homes.size());
+    for (size_t i = 0; i < channel.homes.size(); ++i) {
+      homes[static_cast<size_t>(channel.ring[i].value())] = channel.homes[i];
+    }
+  }
   return orders;
 }
 
@@ -231,6 +272,7 @@ absl::StatusOr<ChannelStrategy> ChannelFromProto(const strategy::ChannelStrategy
     channel.other_lanes.push_back(
         {.from = HostIndex(lane.from()), .to = HostIndex(lane.to()), .source_port = port});
   }
+  for (const int32_t home : message.homes()) channel.homes.push_back(LocalIndex(home));
   return channel;
 }
 
@@ -303,6 +345,7 @@ void ToProto(const Strategy& value, strategy::Strategy* message) {
       port->set_to(lane.to.value());
       port->set_source_port(lane.source_port);
     }
+    for (const LocalIndex home : channel.homes) out->add_homes(home.value());
   }
   message->mutable_lanes()->set_slots(value.lanes.slots);
   message->mutable_lanes()->set_slot_bytes(value.lanes.slot_bytes);

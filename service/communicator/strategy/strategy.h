@@ -38,6 +38,8 @@ struct ChannelStrategy {
   std::vector<std::string> addresses = {};
   // Lanes between hosts that are not neighbours; a missing one has source port 0.
   std::vector<LanePort> other_lanes = {};
+  // homes[i]: home rank of ring[i] (ChannelOrders), near the channel's NIC. Empty: DefaultHome.
+  std::vector<LocalIndex> homes = {};
 
   friend bool operator==(const ChannelStrategy&, const ChannelStrategy&) = default;
 };
@@ -73,14 +75,19 @@ inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 
 // kInvalidArgument with the field if `strategy` cannot serve `hosts` hosts: a ring that is not a
-// permutation, ports or addresses that do not match, shapes out of range, or costs or rules that
-// ValidateChoice rejects. Every strategy from outside this process is validated before use.
+// permutation, ports, addresses or home ranks that do not match, shapes out of range, or costs or
+// rules that ValidateChoice rejects. Every strategy from outside this process is validated before
+// use.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
+
+// kInvalidArgument if a home rank is not one of its host's ranks.
+// REQUIRES: ValidateStrategy accepts the strategy for the layout's hosts.
+absl::Status CheckHomes(const Strategy& strategy, const Layout& layout);
 
 // How two strategies differ, besides epoch and origin.
 enum class StrategyDifference : uint8_t {
   kRoutes,      // at most in routes: operations are not affected, the lanes move
-  kAlgorithms,  // only in the choice of algorithms: both use the same lanes
+  kAlgorithms,  // only in the choice of algorithms and home ranks: both use the same lanes
   kLanes,       // in more: each needs its own lanes
 };
 StrategyDifference Compare(const Strategy& one, const Strategy& other);

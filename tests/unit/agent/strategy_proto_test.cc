@@ -17,6 +17,7 @@ Strategy TwoChannels() {
   value.channels[1].addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
   value.channels[1].other_lanes = {{HostIndex(1), HostIndex(2), 61000},
                                    {HostIndex(0), HostIndex(1), 61001}};
+  value.channels[0].homes = {LocalIndex(3), LocalIndex(0), LocalIndex(7)};
   value.lanes = {.slots = 8, .slot_bytes = 1 << 20};
   value.skew = 3;
   value.algorithms.costs = {.operation_us = 1,

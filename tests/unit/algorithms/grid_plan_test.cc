@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "algorithms/algorithm_choice.h"
+#include "algorithms/build_plan.h"
 #include "algorithms/grid.h"
 #include "algorithms/plan.h"
 #include "gmock/gmock.h"
@@ -29,6 +30,26 @@ Layout UnequalHosts(int hosts, int most) {
   std::vector<int> ranks;
   for (int h = 0; h < hosts; ++h) ranks.push_back(1 + h % most);
   return InterleavedLayout(ranks);
+}
+
+// The parts of a plan bound a turn of the engine.
+TEST(GridPlan, IsBuiltWaveByWave) {
+  constexpr int kHosts = 16, kRanks = 8, kChannels = 2;
+  const Layout layout = EqualHosts(kHosts, kRanks);
+  const ChannelOrders orders = VariedOrders(kHosts, kChannels);
+  const GridShape shape = GridShapeOf(layout);
+  ASSERT_LT(shape.wave_pairs, kRanks * kRanks);
+  absl::StatusOr<PlanBuild> build = PlanBuild::Begin(kGridKey, layout, orders, HostIndex(3));
+  ASSERT_TRUE(build.ok()) << build.status();
+  int waves = 0;
+  for (; !build->done(); ++waves) {
+    ASSERT_TRUE(build->BuildNext().ok());
+    const auto blocks = static_cast<uint64_t>(shape.wave_pairs * kHosts);
+    EXPECT_GE(build->last_parts(), blocks);
+    EXPECT_LE(build->last_parts(), 10 * blocks);
+  }
+  EXPECT_EQ(waves, kChannels * kRanks * kRanks / shape.wave_pairs);
+  EXPECT_EQ(build->Take().programs.size(), static_cast<size_t>(kChannels));
 }
 
 TEST(Grid, BlocksGoAlongRowsAndColumns) {

@@ -115,9 +115,9 @@ TEST_F(LaneSetPeersTest, AcceptsSlicesWithinCreditBeforeConnection) {
 
 TEST_F(LaneSetPeersTest, BuffersSlicesBeforeReceiveFrom) {
   OpenAll();
-  ASSERT_TRUE(Post(*lanes(0).SendTo(kMessages, HostIndex(2)), 5));
+  ASSERT_TRUE(Post(*lanes(0).SendTo(kFirst, HostIndex(2)), 5));
   Run([] { return false; });
-  EXPECT_EQ(Take(From(2, kMessages, 0), 0), 5);
+  EXPECT_EQ(Take(From(2, kFirst, 0), 0), 5);
 }
 
 TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
@@ -141,26 +141,57 @@ TEST_F(LaneSetPeersTest, MessagesUseSeparateLanes) {
   EXPECT_NE(&messages, channel_of(0, 0).send);
   ASSERT_TRUE(Post(messages, 1));
   ASSERT_TRUE(Post(*channel_of(0, 0).send, 2));
-  EXPECT_EQ(Take(From(1, kMessages, 0), 0), 1);
   EXPECT_EQ(Take(*channel_of(1, 0).receive, 0), 2);
+  RecvLane& end = From(1, kMessages, 0);
+  std::byte there{};
+  const RegionSpan memory = SpanAt(&there, 1);
+  EXPECT_TRUE(end.Expect(0, {&memory, 1}, SliceTag{}));
+  EXPECT_TRUE(Run([&] { return end.Landed(0) == Landing::kDirect; }));
+  EXPECT_EQ(there, std::byte{1});
 }
 
-TEST_F(LaneSetPeersTest, MessageLanesShareTheirSlots) {
+TEST_F(LaneSetPeersTest, MessageLanesNeedNoMemory) {
   OpenAll();
   const int before = device_.taken;
+  device_.left = 0;
   for (int lane = 0; lane < kMaxChannels; ++lane) {
-    for (const int peer : {1, 2})
-      ASSERT_TRUE(Post(*lanes(peer).SendTo(MessageChannel(lane), HostIndex(0)), 1));
+    ASSERT_TRUE(Post(*lanes(0).SendTo(MessageChannel(lane), HostIndex(2)), 5));
   }
-  ASSERT_TRUE(Run([&] {
-    for (int lane = 0; lane < kMaxChannels; ++lane) {
-      for (const int peer : {1, 2}) {
-        if (From(0, MessageChannel(lane), peer).Landed(0) == Landing::kNotYet) return false;
-      }
-    }
-    return true;
-  }));
-  EXPECT_EQ(device_.taken, before + 1);
+  Run([] { return false; });
+  EXPECT_EQ(From(2, kMessages, 0).slots().bytes, 0u);
+  EXPECT_EQ(device_.taken, before);
+  for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
+}
+
+TEST_F(LaneSetPeersTest, LanesToOnePeerOverOneNicMayShareQueues) {
+  OpenAll();
+  const SharedQueueKey ring = lanes(0).SendTo(kFirst, HostIndex(1))->queues();
+  EXPECT_EQ(ring.peer, (Endpoint{AddressOf(1), kPort}));
+  EXPECT_EQ(ring.nic.address, AddressOf(0));
+  EXPECT_EQ(lanes(0).SendTo(ChannelId(1), HostIndex(1))->queues(), ring);
+  lanes(0).SendTo(kMessages, HostIndex(1));
+  Run([] { return false; });
+  EXPECT_EQ(lanes(0).SendTo(kMessages, HostIndex(1))->queues(), ring);
+  EXPECT_NE(lanes(0).SendTo(kFirst, HostIndex(2))->queues(), ring) << "another peer";
+  EXPECT_EQ(From(1, kFirst, 0).queues().nic.address, AddressOf(1)) << "the receiver's own NIC";
+}
+
+TEST_F(LaneSetPeersTest, LanesOfAnotherClassUseOtherQueues) {
+  HostPacing pacing;
+  LaneSetOptions options = OptionsOf(0);
+  options.pacing = &pacing;
+  auto set = std::move(*LaneSet::Make(options));
+  SendLane& before = *set->SendTo(kFirst, HostIndex(1));
+  const SharedQueueKey lowest = before.queues();
+  EXPECT_EQ(lowest.traffic_class, TrafficClass(0));
+  set->SetRateLimits({.priority = 3});
+  EXPECT_EQ(before.queues().traffic_class, TrafficClass(3));
+  EXPECT_NE(before.queues(), lowest);
+  EXPECT_EQ(set->SendTo(kFirst, HostIndex(2))->queues().traffic_class, TrafficClass(3));
+  for (const int peer : {2, 3}) {  // a new lane, and the ring's
+    EXPECT_EQ((*set->ReceiveFrom(kFirst, HostIndex(peer)))->queues().traffic_class,
+              TrafficClass(3));
+  }
 }
 
 TEST_F(LaneSetPeersTest, AllHostsOpenAllLanesAtOnce) {
@@ -285,12 +316,13 @@ TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   for (int h = 1; h < kHosts; ++h) {
     status = set->ReceiveFrom(kFirst, HostIndex(h)).status();
     fit += status.ok() ? 1 : 0;
+    EXPECT_TRUE(set->ReceiveFrom(kMessages, HostIndex(h)).ok()) << "it has no slots";
   }
-  EXPECT_EQ(fit, 3);
   EXPECT_TRUE(set->StagingTo(kFirst, HostIndex(1)).ok());
   status = set->StagingTo(kFirst, HostIndex(2)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("use fewer channels"));
+  EXPECT_EQ(fit, 3) << "with the ring's slots";
 }
 
 }  // namespace lane_set_peers_test

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -18,7 +17,6 @@
 #include "tests/sim/sim_network.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/device/process_memory.h"
-#include "tests/unit/device/reference_numbers.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/messages/idle_port.h"
 
@@ -196,27 +194,6 @@ TEST_F(OperationLoopTest, RejectsInvalidRootAndCount) {
   }
   Call(OpKind::kAllGather, 0, /*count=*/kMaxCallBytes / sizeof(int32_t));
   EXPECT_THAT(Rejection(), HasSubstr("too large for 3 ranks"));
-}
-
-// ---- Scales of averages -------------------------------------------------------------------------
-
-TEST(EncodeScalar, RoundsToNearestShortFloat) {
-  for (const DataType type :
-       {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
-    for (int n = 1; n <= 4096; ++n) {
-      ASSERT_EQ(EncodeScalar(type, 1.0 / n),
-                NarrowFormat::Of(type).Encode(1.0 / n, /*to_infinity=*/true))
-          << Name(type) << " 1/" << n;
-    }
-  }
-}
-
-TEST(EncodeScalar, EncodesLongFloats) {
-  for (int n = 1; n <= 4096; ++n) {
-    EXPECT_EQ(EncodeScalar(DataType::kFloat32, 1.0 / n),
-              std::bit_cast<uint32_t>(static_cast<float>(1.0 / n)));
-    EXPECT_EQ(EncodeScalar(DataType::kFloat64, 1.0 / n), std::bit_cast<uint64_t>(1.0 / n));
-  }
 }
 
 }  // namespace operation_loop_test

@@ -85,6 +85,49 @@ TEST(ValidateStrategy, RejectsInvalidOtherLanes) {
   EXPECT_THAT(Rejection(strategy), HasSubstr("twice"));
 }
 
+TEST(ValidateStrategy, RejectsInvalidHomes) {
+  Strategy strategy = Ring({2, 0, 1});
+  std::vector<LocalIndex>& homes = strategy.channels.front().homes;
+  homes = {LocalIndex(0), LocalIndex(1)};
+  EXPECT_THAT(Rejection(strategy), HasSubstr("channel 0 has 2 home ranks for 3 hosts"));
+  for (const int none : {-1, kMaxLocalRanks}) {
+    homes = {LocalIndex(0), LocalIndex(none), LocalIndex(0)};
+    EXPECT_THAT(Rejection(strategy), HasSubstr("channel 0: home rank"));
+  }
+  homes = {LocalIndex(0), LocalIndex(1), LocalIndex(kMaxLocalRanks - 1)};
+  EXPECT_EQ(Rejection(strategy), "accepted");
+}
+
+TEST(CheckHomes, EachIsARankOfItsHost) {
+  Strategy strategy = Ring({2, 0, 1});
+  const Layout layout{.hosts = {{Rank(0), Rank(1)}, {Rank(2)}, {Rank(3), Rank(4), Rank(5)}}};
+  std::vector<LocalIndex>& homes = strategy.channels.front().homes;
+  EXPECT_TRUE(CheckHomes(strategy, layout).ok()) << "none";
+  homes = {LocalIndex(2), LocalIndex(1), LocalIndex(0)};
+  EXPECT_TRUE(CheckHomes(strategy, layout).ok());
+  homes = {LocalIndex(2), LocalIndex(2), LocalIndex(0)};
+  const absl::Status status = CheckHomes(strategy, layout);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("home rank 2 on host 0: expected 0 to 1"));
+}
+
+TEST(OrdersOf, HomesAreByHost) {
+  Strategy strategy = Ring({2, 0, 1});
+  EXPECT_TRUE(OrdersOf(strategy).homes[0].empty());
+  strategy.channels.front().homes = {LocalIndex(7), LocalIndex(8), LocalIndex(9)};
+  EXPECT_EQ(OrdersOf(strategy).homes[0],
+            (std::vector<LocalIndex>{LocalIndex(8), LocalIndex(9), LocalIndex(7)}));
+}
+
+TEST(CompareStrategies, HomesLeaveTheLanes) {
+  const Strategy one = Ring({0, 1, 2});
+  Strategy other = one;
+  other.channels.front().homes = {LocalIndex(0), LocalIndex(1), LocalIndex(0)};
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kAlgorithms);
+  other.channels.front().source_ports = {1, 2, 3};
+  EXPECT_EQ(Compare(one, other), StrategyDifference::kLanes);
+}
+
 TEST(RouteOf, EachLaneHasItsPortAndEachHostItsAddress) {
   ChannelStrategy channel = Ring({2, 0, 1}).channels.front();
   EXPECT_EQ(RouteOf(channel, HostIndex(2), HostIndex(0)), LaneRoute{});

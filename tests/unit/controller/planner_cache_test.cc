@@ -56,6 +56,7 @@ std::string TextOf(const CommunicatorView& each) {
       each.owner.priority, " ", each.owner.cap_bps.value_or(0), " ", absl::StrJoin(each.hosts, ","),
       " ", absl::StrJoin(each.first_ranks, ","), "\n", each.strategy.DebugString());
   for (const auto& gpus : each.gpus) absl::StrAppend(&text, " ", absl::StrJoin(gpus, ","));
+  for (const auto& gpus : each.gpu_of_rank) absl::StrAppend(&text, " ", absl::StrJoin(gpus, ","));
   return text;
 }
 

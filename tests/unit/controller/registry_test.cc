@@ -515,6 +515,7 @@ TEST_F(RegistryTest, TheViewHasTheGpusOfEachHostsRanks) {
   const CommunicatorView view = registry_.View(kId);
   EXPECT_THAT(view.gpus, ElementsAre(IsEmpty(), ElementsAre(0, 1))) << "h1 is not registered";
   EXPECT_THAT(view.first_ranks, ElementsAre(1, 0));
+  EXPECT_THAT(view.gpu_of_rank, ElementsAre(ElementsAre(-1), ElementsAre(1, 0, 0)));
 }
 
 TEST_F(RegistryTest, ACommunicatorsRevisionFollowsItsView) {

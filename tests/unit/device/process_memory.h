@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "service/device/region.h"
 
@@ -22,6 +25,18 @@ class ProcessMemory final : public Region {
 
  private:
   ProcessMemory() : Region(RegionKind::kTenant, nullptr, std::numeric_limits<uint64_t>::max()) {}
+};
+
+// Memory of its own, as an allocation of a tenant.
+class OwnedMemory final : public Region {
+ public:
+  explicit OwnedMemory(std::vector<std::byte> bytes)
+      : Region(RegionKind::kTenant, bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
+
+  std::span<const std::byte> span() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;  // a moved vector keeps its address
 };
 
 // The span of some of the process's memory.

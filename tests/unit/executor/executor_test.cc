@@ -65,8 +65,8 @@ class ExecutorTest : public testing::Test {
     for (Host& host : hosts_) {
       host.slots = std::move(*device.Allocate(bytes));
       host.staging = std::move(*device.Allocate(bytes));
-      host.send = transport_.MakeSendLane(kShape);
-      host.receive = transport_.MakeRecvLane(kShape, WholeOf(*host.slots));
+      host.send = transport_.MakeSendLane({}, kShape);
+      host.receive = transport_.MakeRecvLane({}, kShape, WholeOf(*host.slots));
       host.lanes =
           std::make_unique<OneLaneEachWay>(*host.send, *host.receive, WholeOf(*host.staging));
       host.executor = std::make_unique<Executor>(device, *host.lanes, kShape, /*channels=*/1);
@@ -204,11 +204,10 @@ TEST_F(ExecutorTest, ReportsMismatchedSlice) {
   Start(0, OpKind::kAllReduce, 1000, 1);
   Start(1, OpKind::kAllReduce, 1000, 2);
   EXPECT_TRUE(absl::IsInvalidArgument(Run({0, 1})));
-  const bool first = hosts_[0].executor->mismatched_slice().has_value();
-  const auto slice = hosts_[first ? 0 : 1].executor->mismatched_slice();
-  ASSERT_TRUE(slice.has_value());
-  EXPECT_EQ(slice->tag[0], static_cast<std::byte>(first ? 2 : 1));
-  EXPECT_EQ(slice->operation, 0u);
+  const bool first = hosts_[0].executor->mismatched_tag().has_value();
+  const auto tag = hosts_[first ? 0 : 1].executor->mismatched_tag();
+  ASSERT_TRUE(tag.has_value());
+  EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
 }
 
 // The tag is right, the length is wrong: the rest of the slot contains data of an earlier slice.
@@ -231,7 +230,7 @@ TEST_F(ExecutorTest, ReportsSliceOfWrongLength) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), testing::HasSubstr(std::to_string(bytes) + " bytes"));
     EXPECT_THAT(status.message(), testing::HasSubstr("the plan expects "));
-    EXPECT_FALSE(hosts_[0].executor->mismatched_slice().has_value());
+    EXPECT_FALSE(hosts_[0].executor->mismatched_tag().has_value());
     EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "the error is permanent";
   }
 }
@@ -279,18 +278,18 @@ TEST_F(ExecutorTest, DifferentKindsOverlap) {
   EXPECT_EQ(hosts_[0].calls[1].output[500], 1000) << "the first block of host 1";
 }
 
-TEST_F(ExecutorTest, ReportsWhichOfTheOverlappingOperationsMismatches) {
+TEST_F(ExecutorTest, AMismatchEndsNoOlderOperation) {
   Connect();
   for (int h : {0, 1}) {
     Start(h, OpKind::kAllReduce, 1000, 1);
     Start(h, OpKind::kAllReduce, 1000, h == 0 ? uint8_t{2} : uint8_t{3});
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Run({0, 1})));
-  const bool first = hosts_[0].executor->mismatched_slice().has_value();
-  const auto slice = hosts_[first ? 0 : 1].executor->mismatched_slice();
-  ASSERT_TRUE(slice.has_value());
-  EXPECT_EQ(slice->tag[0], static_cast<std::byte>(first ? 3 : 2));
-  EXPECT_EQ(slice->operation + 1, hosts_[first ? 0 : 1].executor->running());
+  const bool first = hosts_[0].executor->mismatched_tag().has_value();
+  const auto tag = hosts_[first ? 0 : 1].executor->mismatched_tag();
+  ASSERT_TRUE(tag.has_value());
+  EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 3 : 2));
+  EXPECT_EQ(hosts_[first ? 0 : 1].executor->running(), 1u) << "the older one is complete";
 }
 
 TEST_F(ExecutorTest, OnlyAFewOperationsOverlapAndLargePlansDoNot) {

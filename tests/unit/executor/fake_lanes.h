@@ -81,6 +81,12 @@ class FakeSendLane final : public SendLane {
     posted_.push_back({{pieces.begin(), pieces.end()}, tag});
     return next() - 1;
   }
+  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&,
+                                                    std::span<const RegionSpan>,
+                                                    const SliceTag&) override {
+    return absl::FailedPreconditionError("nothing is exposed");
+  }
+  std::optional<RemoteRegion> FindExposed(ExposureName) const override { return std::nullopt; }
   bool has_room() const override { return next() < credit; }
   SliceNumber acknowledged() const override { return acknowledged_; }
   SliceNumber source_free() const override {
@@ -90,6 +96,7 @@ class FakeSendLane final : public SendLane {
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}
   absl::Status status() const override { return failure; }
+  LaneState state() const override { return failure.ok() ? LaneState::kReady : LaneState::kFailed; }
   void SetGate(SendGate*) override {}
   void Mark(uint8_t) override {}
   LaneWait waits_for() const override { return LaneWait::kNothing; }
@@ -137,6 +144,11 @@ class FakeRecvLane final : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
   RegionSpan slots() const override { return SpanAt(slots_[0], sizeof(slots_)); }
+  absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
+    return absl::FailedPreconditionError("no region is registered");
+  }
+  void Withdraw(RemoteKey) override {}
+  bool IsAccessible(RemoteKey) const override { return false; }
   std::optional<SliceTag> OldestTag() const override {
     if (released_ == landed_.size()) return std::nullopt;
     return landed_[released_].tag;
@@ -154,6 +166,7 @@ class FakeRecvLane final : public RecvLane {
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}
   absl::Status status() const override { return absl::OkStatus(); }
+  LaneState state() const override { return LaneState::kReady; }
   LaneCounters counters() const override { return {}; }
   Endpoint local() const override { return {}; }
   Endpoint remote() const override { return {}; }

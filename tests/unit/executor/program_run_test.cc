@@ -384,11 +384,11 @@ TEST_F(ProgramRun, MismatchedSliceEndsTheRun) {
   Turn();
   ASSERT_EQ(device_.held(), 1u);
   ASSERT_TRUE(receive_.Arrive(Slice(1), TagOf(9)));
-  EXPECT_FALSE(executor_.mismatched_slice().has_value());
+  EXPECT_FALSE(executor_.mismatched_tag().has_value());
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(absl::IsInvalidArgument(executor_.Poll().status())) << "the error is permanent";
-  ASSERT_TRUE(executor_.mismatched_slice().has_value());
-  EXPECT_EQ(executor_.mismatched_slice()->tag, TagOf(9));
+  ASSERT_TRUE(executor_.mismatched_tag().has_value());
+  EXPECT_EQ(*executor_.mismatched_tag(), TagOf(9));
   EXPECT_EQ(device_.submitted, 1u) << "bytes of another call were used";
   EXPECT_FALSE(executor_.quiescent()) << "the device still works for this run";
   FinishAll();
@@ -401,8 +401,8 @@ TEST_F(ProgramRun, MismatchedSliceDoesNotTouchExpectedBuffer) {
   Turn();
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
   EXPECT_TRUE(absl::IsInvalidArgument(executor_.Poll().status()));
-  ASSERT_TRUE(executor_.mismatched_slice().has_value());
-  EXPECT_EQ(executor_.mismatched_slice()->tag, TagOf(9));
+  ASSERT_TRUE(executor_.mismatched_tag().has_value());
+  EXPECT_EQ(*executor_.mismatched_tag(), TagOf(9));
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }
 
@@ -410,8 +410,8 @@ TEST_F(ProgramRun, EarlyMismatchedSliceDoesNotTouchBuffer) {
   ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(9)));
   Start({Receives(kFirstOutput)}, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(executor_.Poll().status()));
-  ASSERT_TRUE(executor_.mismatched_slice().has_value());
-  EXPECT_EQ(executor_.mismatched_slice()->tag, TagOf(9));
+  ASSERT_TRUE(executor_.mismatched_tag().has_value());
+  EXPECT_EQ(*executor_.mismatched_tag(), TagOf(9));
   EXPECT_EQ(device_.submitted, 0u);
   EXPECT_THAT(outputs_[0], testing::Each(-1));
 }

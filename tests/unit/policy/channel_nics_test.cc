@@ -129,6 +129,24 @@ class RailsTest : public ChannelNicsTest {
     }
     view_ = ViewOf(topology);
   }
+  // The home ranks, by channel and host, of a communicator whose ranks on each host have the given
+  // GPUs, in their order.
+  std::vector<std::vector<int>> HomesFor(std::vector<std::vector<int>> gpu_of_rank,
+                                         int per_nic = 1) {
+    const CommunicatorView communicator = JobOf(std::move(gpu_of_rank));
+    const Fabrics fabrics(view_);
+    const std::vector<const FabricHost*> hosts = HostsOf(fabrics, communicator);
+    return ChooseHomes(communicator, hosts, ChooseNics(communicator, hosts, per_nic));
+  }
+  static CommunicatorView JobOf(std::vector<std::vector<int>> gpu_of_rank) {
+    std::vector<std::string> hosts;
+    for (size_t h = 0; h < gpu_of_rank.size(); ++h) hosts.push_back(absl::StrCat("h", h));
+    std::vector<std::vector<int>> gpus = gpu_of_rank;
+    for (std::vector<int>& each : gpus) std::ranges::sort(each);
+    CommunicatorView communicator = MakeJob(1, "a", hosts, std::move(gpus));
+    communicator.gpu_of_rank = std::move(gpu_of_rank);
+    return communicator;
+  }
   // For one communicator with the given GPUs on each host.
   std::vector<std::vector<std::string>> ChooseFor(std::vector<std::vector<int>> gpus) {
     std::vector<std::string> hosts;
@@ -239,6 +257,66 @@ TEST_F(ChannelNicsTest, StrategyNamesOnlyNicsOtherThanTheDefault) {
   EXPECT_THAT(frame.channels(0).addresses(), IsEmpty());
   EXPECT_THAT(frame.channels(1).addresses(), ElementsAre("10.1.0.1", "10.0.0.1"));
   EXPECT_EQ(frame.epoch(), 2u);
+}
+
+// ---- Home ranks ---------------------------------------------------------------------------------
+
+TEST_F(RailsTest, HomeIsTheRankNearTheNic) {
+  Build({{0, 1, 2}, {2, 0, 1}});
+  EXPECT_THAT(HomesFor({{0, 1, 2}, {0, 1, 2}}),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(1, 2), ElementsAre(2, 0)));
+}
+
+TEST_F(RailsTest, HomesFollowTheOrderOfRanksNotOfGpus) {
+  Build({{0, 1}, {0, 1}});
+  EXPECT_THAT(HomesFor({{1, 0}, {0, 1}}), ElementsAre(ElementsAre(1, 0), ElementsAre(0, 1)));
+}
+
+TEST_F(RailsTest, HomesInTurnAreTheDefault) {
+  Build({{0, 1}, {0, 1}});
+  EXPECT_THAT(HomesFor({{0, 1}, {0, 1}}), ElementsAre(IsEmpty(), IsEmpty()));
+}
+
+// GPUs 0 and 1 are near one NIC, GPUs 2 and 3 near another.
+TEST_F(RailsTest, ChannelsOfANicTakeTurnsOfTheRanksNearIt) {
+  auto topology = std::make_shared<Topology>("pairs");
+  const RackId rack = topology->AddRack("r");
+  const SwitchId leaf = topology->AddSwitch("leaf");
+  for (int h = 0; h < 2; ++h) {
+    const HostId host = topology->AddHost(absl::StrCat("h", h), rack, 4);
+    for (int n = 0; n < 2; ++n) {
+      const NicId nic = topology->AddNic(host, absl::StrCat("nic", n), leaf, 100,
+                                         absl::StrCat("10.", h, ".0.", n));
+      for (const int gpu : {2 * n, 2 * n + 1}) {
+        topology->SetNear(topology->host(host).gpus[static_cast<size_t>(gpu)], nic);
+      }
+    }
+  }
+  view_ = ViewOf(topology);
+  EXPECT_THAT(HomesFor({{0, 1, 2, 3}, {0, 1, 2, 3}}), ElementsAre(IsEmpty(), ElementsAre(2, 2)));
+  EXPECT_THAT(HomesFor({{0, 1, 2, 3}, {0, 1, 2, 3}}, /*per_nic=*/2),
+              ElementsAre(IsEmpty(), ElementsAre(2, 2), ElementsAre(1, 1), IsEmpty()));
+}
+
+TEST_F(RailsTest, UnknownGpusGiveNoHomes) {
+  Build({{0, 1}, {0, 1}});
+  CommunicatorView communicator = JobOf({{1, 0}, {1, 0}});
+  communicator.gpu_of_rank[1].clear();
+  const Fabrics fabrics(view_);
+  const std::vector<const FabricHost*> hosts = HostsOf(fabrics, communicator);
+  EXPECT_THAT(ChooseHomes(communicator, hosts, ChooseNics(communicator, hosts)),
+              ElementsAre(IsEmpty(), IsEmpty()));
+}
+
+TEST_F(RailsTest, FrameHasTheHomesInTheOrderOfTheRing) {
+  Build({{0, 1}, {0, 1}});
+  const CommunicatorView communicator = JobOf({{1, 0}, {0, 1}});
+  const Fabrics fabrics(view_);
+  const strategy::Strategy frame = MakeFrame(communicator, {HostIndex(1), HostIndex(0)},
+                                             HostsOf(fabrics, communicator), "test", 1);
+  ASSERT_EQ(frame.channels_size(), 2);
+  EXPECT_THAT(frame.channels(0).homes(), ElementsAre(0, 1));
+  EXPECT_THAT(frame.channels(1).homes(), ElementsAre(1, 0));
 }
 
 }  // namespace channel_nics_test

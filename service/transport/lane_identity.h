@@ -1,0 +1,65 @@
+// The identity that a lane's owner gives to its transport: which lanes may share queues, and which
+// memory a lane's peer may write.
+//
+//   daemon (peer) ─── NIC ─── traffic class        a SharedQueueKey: lanes with equal ones may
+//   share
+//        └── communicator ── epoch ── channel      one lane each; the communicator is the scope of
+//                                                  protection of exposed memory
+//
+// Values.
+#ifndef MCCS_SERVICE_TRANSPORT_LANE_IDENTITY_H_
+#define MCCS_SERVICE_TRANSPORT_LANE_IDENTITY_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/ids.h"
+
+namespace mccs {
+
+// A NIC of this host, by the address from which its lanes connect (LaneRoute::source_host).
+struct NicAddress {
+  std::string address;  // numeric; empty: the system's choice
+
+  friend auto operator<=>(const NicAddress&, const NicAddress&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const NicAddress& nic) {
+    return H::combine(std::move(h), nic.address);
+  }
+};
+
+// Priority class of a communicator's traffic, 0 … kMaxPriority (service/pacing/rate_limits.h).
+using TrafficClass = StrongInt<struct TrafficClassTag, uint8_t>;
+
+// Lanes of which all three are equal may share connections, queue pairs and receive pools. They
+// never share credit, and none of them waits for another's receiver.
+struct SharedQueueKey {
+  Endpoint peer;  // of the peer's daemon, equal in all communicators
+  NicAddress nic;
+  TrafficClass traffic_class;
+
+  friend bool operator==(const SharedQueueKey&, const SharedQueueKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const SharedQueueKey& key) {
+    return H::combine(std::move(h), key.peer.host, key.peer.port, key.nic, key.traffic_class);
+  }
+};
+
+// One lane, as long as it exists. Its owner may later create another one with the same identity.
+struct LaneIdentity {
+  CommId communicator;
+  Epoch epoch;
+  ChannelId channel;
+  HostIndex from;  // the sender, in the communicator's layout
+  HostIndex to;
+  SharedQueueKey queues;
+
+  friend bool operator==(const LaneIdentity&, const LaneIdentity&) = default;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_LANE_IDENTITY_H_

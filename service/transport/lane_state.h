@@ -1,0 +1,50 @@
+// The states of one end of a lane.
+#ifndef MCCS_SERVICE_TRANSPORT_LANE_STATE_H_
+#define MCCS_SERVICE_TRANSPORT_LANE_STATE_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace mccs {
+
+// clang-format off
+//             Attach                exchanged
+//   created ─────────► exchanging ────────────► ready
+//                       ▲      │                  │
+//               Attach  │      └────────┬─────────┘  the connection breaks
+//                       │               ▼
+//                       └─────────── stalled
+//
+//   any state ──► failed (final): the peer violates the protocol, or this end withdraws memory that
+//                                 a slice is arriving in
+// clang-format on
+//
+// Attach in `exchanging` and `ready` replaces the connection and leads to `exchanging`.
+enum class LaneState : uint8_t {
+  kCreated,     // it has never had a connection
+  kExchanging,  // connected; the ends agree on the last delivered slice, credit and exposed memory
+  kReady,       // slices move
+  kStalled,     // its connection is broken, and its owner opens another
+  kFailed,
+};
+
+// "created", "exchanging", "ready", "stalled", "failed".
+constexpr std::string_view Name(LaneState state) {
+  switch (state) {
+    case LaneState::kCreated:
+      return "created";
+    case LaneState::kExchanging:
+      return "exchanging";
+    case LaneState::kReady:
+      return "ready";
+    case LaneState::kStalled:
+      return "stalled";
+    case LaneState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_LANE_STATE_H_

@@ -1,0 +1,302 @@
+// Two hosts, a transport and lanes between them, for the contract of Transport.
+#ifndef MCCS_TESTS_CONTRACT_TRANSPORT_FIXTURE_H_
+#define MCCS_TESTS_CONTRACT_TRANSPORT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/transport/lane.h"
+#include "service/transport/network.h"
+#include "tests/contract/held_registrar.h"
+#include "tests/unit/device/process_memory.h"
+
+namespace mccs {
+
+// Two hosts and a network between them, in one thread.
+class TransportWorld {
+ public:
+  struct Ends {
+    std::unique_ptr<Connection> sender;
+    std::unique_ptr<Connection> receiver;
+  };
+
+  virtual ~TransportWorld() = default;
+  // Registers memory through registrar().
+  virtual Transport& transport() = 0;
+  virtual HeldRegistrar& registrar() = 0;
+  // Returns an open stream between the two hosts.
+  virtual Ends Connect() = 0;
+  // Delivers bytes and advances time.
+  virtual void Advance() = 0;
+  // Breaks the connection that lanes with this key share. Returns false if each lane has its own.
+  virtual bool BreakShared(const SharedQueueKey&) { return false; }
+};
+
+struct TransportWorldMaker {
+  std::string name;
+  std::function<std::unique_ptr<TransportWorld>(uint64_t seed)> make;
+};
+
+// Forwards to a connection and cuts it after a number of bytes.
+class CutConnection final : public Connection {
+ public:
+  CutConnection(std::unique_ptr<Connection> inner, size_t bytes_until_cut)
+      : inner_(std::move(inner)), left_(bytes_until_cut) {}
+
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
+    return Limited(pieces, &Connection::Write);
+  }
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
+    return Limited(pieces, &Connection::Read);
+  }
+  bool readable() const override { return inner_ == nullptr || inner_->readable(); }
+  bool writable() const override { return inner_ == nullptr || inner_->writable(); }
+  void SetWaker(Waker* waker) override {
+    if (inner_ != nullptr) inner_->SetWaker(waker);
+  }
+  Endpoint local() const override { return inner_ ? inner_->local() : Endpoint{}; }
+  Endpoint remote() const override { return inner_ ? inner_->remote() : Endpoint{}; }
+
+  void CutNow() {
+    inner_.reset();
+    left_ = 0;
+  }
+
+ private:
+  using Call = absl::StatusOr<size_t> (Connection::*)(std::span<const iovec>);
+
+  absl::StatusOr<size_t> Limited(std::span<const iovec> pieces, Call call) {
+    if (left_ == 0) inner_.reset();
+    if (inner_ == nullptr) return absl::UnavailableError("cut by the test");
+    std::vector<iovec> some;
+    size_t room = left_;
+    for (iovec piece : pieces) {
+      piece.iov_len = std::min(piece.iov_len, room);
+      room -= piece.iov_len;
+      if (piece.iov_len > 0) some.push_back(piece);
+    }
+    absl::StatusOr<size_t> moved = (inner_.get()->*call)(some);
+    if (moved.ok()) left_ -= *moved;
+    return moved;
+  }
+
+  std::unique_ptr<Connection> inner_;
+  size_t left_;
+};
+
+class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
+ protected:
+  static constexpr int kMaxRounds = 200'000;
+
+  // Both ends of one lane and the memory of its slots.
+  struct LanePair {
+    std::vector<std::byte> slots;
+    std::unique_ptr<SendLane> send;
+    std::unique_ptr<RecvLane> recv;
+    CutConnection* connection = nullptr;  // the sender's, while it exists
+  };
+
+  // The lane's identity at each end: the same but for the peer and the NIC.
+  static LaneIdentity IdentityAt(bool sender, ChannelId channel = {}) {
+    const std::string own = sender ? "10.0.0.1" : "10.0.0.2",
+                      other = sender ? "10.0.0.2" : "10.0.0.1";
+    return {.communicator = CommId(0x2a),
+            .epoch = Epoch(1),
+            .channel = channel,
+            .from = HostIndex(0),
+            .to = HostIndex(1),
+            .queues = {.peer = {other, 7400}, .nic = {own}, .traffic_class = TrafficClass(3)}};
+  }
+
+  void Start(const LaneShape& shape, uint64_t seed = 1) {
+    StartWithoutConnection(shape, seed);
+    Attach();
+  }
+  void StartWithoutConnection(const LaneShape& shape, uint64_t seed = 1) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    recv_.reset();
+    send_.reset();
+    others_.clear();
+    exposed_.clear();
+    world_ = GetParam().make(seed);
+    shape_ = shape;
+    slots_.assign(size_t{shape.slots} * shape.slot_bytes + 2 * kGuard, kFill);
+    MakeLanes();
+  }
+  void MakeLanes() {
+    send_ = world_->transport().MakeSendLane(IdentityAt(true), shape_);
+    recv_ = world_->transport().MakeRecvLane(
+        IdentityAt(false), shape_, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
+  }
+  // A lane that only receives in place.
+  void StartWithoutSlots(const LaneShape& shape) {
+    StartWithoutConnection(shape);
+    recv_ = world_->transport().MakeRecvLane(IdentityAt(false), shape, {});
+    Attach();
+  }
+
+  void Attach() {
+    TransportWorld::Ends ends = world_->Connect();
+    send_->Attach(std::move(ends.sender));
+    recv_->Attach(std::move(ends.receiver));
+  }
+
+  // Another lane of the same shape and SharedQueueKey.
+  LanePair& AddLane(ChannelId channel) {
+    LanePair& pair = *others_.emplace_back(std::make_unique<LanePair>());
+    pair.slots.assign(size_t{shape_.slots} * shape_.slot_bytes, kFill);
+    Make(pair, channel);
+    return pair;
+  }
+  // Makes both ends (again) and connects them.
+  void Make(LanePair& pair, ChannelId channel) {
+    pair.send = world_->transport().MakeSendLane(IdentityAt(true, channel), shape_);
+    pair.recv =
+        world_->transport().MakeRecvLane(IdentityAt(false, channel), shape_, SpanOf(pair.slots));
+    Attach(pair);
+  }
+  void Attach(LanePair& pair) {
+    TransportWorld::Ends ends = world_->Connect();
+    auto connection = std::make_unique<CutConnection>(std::move(ends.sender), size_t{1} << 40);
+    pair.connection = connection.get();
+    pair.send->Attach(std::move(connection));
+    pair.recv->Attach(std::move(ends.receiver));
+  }
+
+  // Polls all lanes and the network until `done`. Returns false if that never happens.
+  bool RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < kMaxRounds; ++i) {
+      if (done()) return true;
+      bool moved = world_->transport().Poll();
+      moved |= send_ != nullptr && send_->Poll();
+      moved |= recv_ != nullptr && recv_->Poll();
+      for (const auto& pair : others_) {
+        moved |= pair->send != nullptr && pair->send->Poll();
+        moved |= pair->recv != nullptr && pair->recv->Poll();
+      }
+      if (!moved) world_->Advance();
+    }
+    return done();
+  }
+
+  // Polls until nothing has happened for a long time.
+  void Settle() {
+    int quiet = 0;
+    RunUntil([&] { return ++quiet > 300; });
+  }
+
+  static SliceTag TagOf(uint64_t value) {
+    SliceTag tag{};
+    std::memcpy(tag.data(), &value, sizeof(value));
+    return tag;
+  }
+
+  static std::vector<std::byte> Payload(uint64_t number, size_t bytes) {
+    std::vector<std::byte> payload(bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      payload[i] = static_cast<std::byte>((number * 131 + i * 7 + (i >> 8)) & 0xff);
+    }
+    return payload;
+  }
+
+  std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
+    return Post(*send_, payload, tag);
+  }
+  // With a target: PostTo.
+  static std::optional<SliceNumber> Post(SendLane& lane, const std::vector<std::byte>& payload,
+                                         const SliceTag& tag,
+                                         std::optional<RemoteTarget> target = std::nullopt) {
+    const RegionSpan piece = SpanOf(payload);
+    const bool room = lane.has_room();
+    absl::StatusOr<std::optional<SliceNumber>> posted =
+        target.has_value() ? lane.PostTo(*target, {&piece, 1}, tag) : lane.Post({&piece, 1}, tag);
+    EXPECT_TRUE(posted.ok()) << posted.status();
+    EXPECT_EQ(posted.ok() && posted->has_value(), room);
+    return posted.ok() ? *posted : std::nullopt;
+  }
+
+  bool SlotHolds(SliceNumber n, const std::vector<std::byte>& payload) const {
+    return SlotHolds(*recv_, n, payload);
+  }
+  bool SlotHolds(const RecvLane& lane, SliceNumber n, const std::vector<std::byte>& payload) const {
+    return lane.Landed(n) == Landing::kInSlot && lane.Bytes(n) == payload.size() &&
+           std::equal(payload.begin(), payload.end(),
+                      lane.slots().address() + (n % shape_.slots) * shape_.slot_bytes);
+  }
+  std::byte* Slot(SliceNumber n) const {
+    return recv_->slots().address() + (n % shape_.slots) * shape_.slot_bytes;
+  }
+
+  void ExpectGuardsUntouched() const {
+    for (size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(slots_[i], kFill) << "written before the slots";
+      ASSERT_EQ(slots_[slots_.size() - 1 - i], kFill) << "written after the slots";
+    }
+  }
+
+  // ---- Exposed memory ----
+
+  struct Exposed {
+    std::unique_ptr<OwnedMemory> memory;  // the exposed part has a guard on both sides
+    std::unique_ptr<Registration> registration;
+    RemoteKey key;
+
+    std::byte* data() const { return memory->address() + kGuard; }
+    uint64_t bytes() const { return memory->bytes() - 2 * kGuard; }
+    bool Holds(uint64_t offset, const std::vector<std::byte>& payload) const {
+      return std::equal(payload.begin(), payload.end(), data() + offset);
+    }
+    bool Untouched() const {
+      return std::ranges::count(memory->span(), kFill) == IntOf(memory->bytes());
+    }
+    bool GuardsUntouched() const {
+      return std::ranges::count(memory->span().first(kGuard), kFill) == IntOf(kGuard) &&
+             std::ranges::count(memory->span().last(kGuard), kFill) == IntOf(kGuard);
+    }
+    static ptrdiff_t IntOf(uint64_t bytes) { return static_cast<ptrdiff_t>(bytes); }
+  };
+
+  // New memory, registered with the lane's NIC, and exposed on it. LIFETIME: the fixture.
+  Exposed& Expose(RecvLane& lane, uint64_t name, uint64_t bytes) {
+    Exposed& exposed = *exposed_.emplace_back(std::make_unique<Exposed>());
+    exposed.memory =
+        std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes + 2 * kGuard, kFill));
+    exposed.registration = world_->transport().Register(*exposed.memory, lane.queues().nic);
+    EXPECT_TRUE(RunUntil([&] { return exposed.registration->ready(); }));
+    const auto key = lane.Expose(ExposureName(name), WholeOf(*exposed.memory).Part(kGuard, bytes));
+    EXPECT_TRUE(key.ok()) << key.status();
+    exposed.key = key.value_or(RemoteKey());
+    return exposed;
+  }
+  Exposed& Expose(uint64_t name, uint64_t bytes) { return Expose(*recv_, name, bytes); }
+
+  // The sender learns what is exposed with this name; nothing if it never does.
+  std::optional<RemoteRegion> AwaitExposed(uint64_t name) {
+    std::optional<RemoteRegion> found;
+    RunUntil([&] { return (found = send_->FindExposed(ExposureName(name))).has_value(); });
+    return found;
+  }
+
+  static constexpr size_t kGuard = 256;
+  static constexpr std::byte kFill{0xa5};
+
+  std::unique_ptr<TransportWorld> world_;
+  std::vector<std::unique_ptr<Exposed>> exposed_;
+  LaneShape shape_;
+  std::vector<std::byte> slots_;
+  std::unique_ptr<SendLane> send_;
+  std::unique_ptr<RecvLane> recv_;
+  std::vector<std::unique_ptr<LanePair>> others_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_CONTRACT_TRANSPORT_FIXTURE_H_

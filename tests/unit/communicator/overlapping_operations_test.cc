@@ -1,0 +1,189 @@
+// Operations of one host on a device that completes them when the test says so: which may start
+// while others run, and what an error of a later one does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/communicator/schedule/operation_loop.h"
+#include "service/transport/stream_lane.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/device/process_memory.h"
+#include "tests/unit/executor/fake_lanes.h"
+#include "tests/unit/messages/idle_port.h"
+
+namespace mccs {
+namespace overlapping_operations_test {
+
+using testing::HasSubstr;
+
+constexpr int kRanks = 2;
+constexpr uint64_t kCount = 16;
+
+// A rank with a list of calls.
+class ListedCalls final : public IdlePort {
+ public:
+  absl::StatusOr<const PostedOperation*> Posted(size_t position) override {
+    return complete + position < calls.size() ? &calls[complete + position] : nullptr;
+  }
+  bool IsReady(size_t position) override { return complete + position < ready; }
+  void Complete() override { ++complete; }
+  bool HasCaptured() const override { return has_captured; }
+
+  std::vector<PostedOperation> calls;
+  size_t complete = 0;
+  size_t ready = 100;  // calls that the streams have reached
+  bool has_captured = false;
+  std::vector<int32_t> memory = std::vector<int32_t>(100 * kCount, 1);
+};
+
+class OverlappingOperations : public testing::Test {
+ protected:
+  OverlappingOperations() {
+    strategy_.epoch = Epoch(1);
+    strategy_.channels.resize(1);
+    strategy_.channels[0].ring = {HostIndex(0)};
+    strategy_.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+    for (int r = 0; r < kRanks; ++r) {
+      ranks_.push_back({Rank(r), &ports_[static_cast<size_t>(r)]});
+      layout_.hosts[0].push_back(Rank(r));
+    }
+    lanes_ = std::move(
+        *LaneSet::Make({.access = {.network = nullptr, .random = nullptr, .clock = &clock_},
+                        .transport = &transport_,
+                        .device = &device_,
+                        .id = {},
+                        .self = HostIndex(0),
+                        .hosts = {Endpoint{}},
+                        .source_host = {},
+                        .strategy = strategy_}));
+    loop_ = std::make_unique<OperationLoop>(
+        OperationLoop::Parts{&device_, lanes_.get(), &order_, &change_, &tally_, &clock_}, layout_,
+        HostIndex(0), strategy_, ranks_);
+  }
+
+  // An all-reduce in place over the `at`-th part of each rank's memory.
+  PostedOperation CallOf(ListedCalls& port, uint64_t at, uint64_t count = kCount) {
+    const RegionSpan part =
+        SpanOf(port.memory).Part(at * kCount * sizeof(int32_t), count * sizeof(int32_t));
+    return {.kind = OpKind::kAllReduce,
+            .type = DataType::kInt32,
+            .root = Rank(0),
+            .count = count,
+            .input = part,
+            .output = part,
+            .options = {}};
+  }
+  void Call(uint64_t at, uint64_t count = kCount) {
+    for (ListedCalls& port : ports_) port.calls.push_back(CallOf(port, at, count));
+  }
+  // Turns until nothing moves.
+  absl::Status Turn() {
+    for (;;) {
+      const absl::StatusOr<bool> moved = loop_->Poll();
+      if (!moved.ok()) return moved.status();
+      if (!*moved) return absl::OkStatus();
+    }
+  }
+
+  SimClock clock_;
+  ManualDevice device_;
+  StreamTransport transport_;
+  Strategy strategy_;
+  Layout layout_{.hosts = {{}}};
+  std::vector<ListedCalls> ports_ = std::vector<ListedCalls>(kRanks);
+  std::vector<LocalRank> ranks_;
+  std::unique_ptr<LaneSet> lanes_;
+  DecidedOrder order_{nullptr, 1, nullptr};
+  StrategyChange change_{{}, strategy_};
+  WorkTally tally_{std::make_shared<TenantCounters>()};
+  std::unique_ptr<OperationLoop> loop_;
+};
+
+TEST_F(OverlappingOperations, StartTogetherAndCompleteInOrder) {
+  for (uint64_t at : {0, 1, 2}) Call(at);
+  ASSERT_TRUE(Turn().ok());
+  ASSERT_EQ(device_.held(), 3u);
+  EXPECT_EQ(loop_->started(), 3u);
+  device_.Finish(2);
+  device_.Finish(1);
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(ports_[0].complete, 0u) << "the oldest runs";
+  device_.Finish();
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(ports_[0].complete, 3u);
+  EXPECT_EQ(loop_->state(), LoopState::kIdle);
+  EXPECT_EQ(ports_[1].memory[2 * kCount], kRanks);
+}
+
+TEST_F(OverlappingOperations, WaitForMemoryThatAnotherOneUses) {
+  Call(0, 2 * kCount);
+  Call(1);
+  Call(5);
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(device_.held(), 1u) << "calls start in order";
+  device_.Finish();
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(device_.held(), 2u);
+}
+
+TEST_F(OverlappingOperations, WaitForTheirStreams) {
+  Call(0);
+  Call(1);
+  for (ListedCalls& port : ports_) port.ready = 1;
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(device_.held(), 1u);
+  for (ListedCalls& port : ports_) port.ready = 2;
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(device_.held(), 2u);
+}
+
+TEST_F(OverlappingOperations, LargeOnesRunAlone) {
+  std::vector<int32_t> large(OperationLoop::kMaxOverlappingBytes / sizeof(int32_t));
+  Call(0);
+  for (ListedCalls& port : ports_) {
+    port.calls[0].count = large.size();
+    port.calls[0].input = port.calls[0].output = SpanOf(large);
+  }
+  Call(1);
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(loop_->started(), 1u);
+}
+
+TEST_F(OverlappingOperations, ReachedCapturedWorkIsNotOvertaken) {
+  ports_[1].has_captured = true;
+  Call(0);
+  Call(1);
+  ASSERT_TRUE(Turn().ok());
+  EXPECT_EQ(loop_->started(), 1u);
+}
+
+TEST_F(OverlappingOperations, AnInvalidCallEndsNoOlderOne) {
+  Call(0);
+  Call(1);
+  ports_[1].calls[1].output.bytes -= 1;
+  ASSERT_TRUE(Turn().ok());
+  device_.Finish();
+  const absl::Status status = Turn();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 passed"));
+  EXPECT_EQ(ports_[0].complete, 1u);
+  EXPECT_EQ(ports_[1].complete, 1u);
+}
+
+TEST_F(OverlappingOperations, AMismatchEndsNoOlderOne) {
+  Call(0);
+  Call(1);
+  ports_[1].calls[1].kind = OpKind::kBroadcast;
+  ASSERT_TRUE(Turn().ok());
+  device_.Finish();
+  const absl::Status status = Turn();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(ports_[0].complete, 1u);
+}
+
+}  // namespace overlapping_operations_test
+}  // namespace mccs
