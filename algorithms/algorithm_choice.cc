@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/build_plan.h"
+#include "algorithms/geometry.h"
 #include "algorithms/grid.h"
 #include "algorithms/pat.h"
 #include "algorithms/tree.h"
@@ -65,14 +66,6 @@ std::vector<HostIndex> SampledHosts(const ChoiceInputs& inputs) {
   return {asked.begin(), asked.end()};
 }
 
-// Peers, with slots and staging memory for each, whose memory is enough for the algorithm. A direct
-// exchange stages nothing; but a communicator may use PAT, rings and trees too, whose lanes are
-// among its own and whose staging memory is at most that of PAT.
-int MemoryPeersOf(Algorithm algorithm, OpKind kind, int hosts) {
-  if (algorithm != Algorithm::kDirect || !Exchanges(kind)) return PeersOf(algorithm, hosts);
-  return (hosts - 1 + PatHops(hosts) + 1) / 2;
-}
-
 int SizeClassOf(uint64_t bytes) { return bytes <= 1 ? 0 : std::bit_width(bytes - 1); }
 
 }  // namespace
@@ -109,6 +102,7 @@ int PeersOf(Algorithm algorithm, int hosts) {
 AlgorithmChooser::AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters)
     : inputs_(inputs),
       parameters_(std::move(parameters)),
+      several_ranks_(inputs.layout.max_local_ranks() > 1),
       first_{.rings = {inputs.orders.rings.front()}} {}
 
 Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
@@ -121,10 +115,31 @@ Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
   return *chosen;
 }
 
-bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind) const {
+// Those that can have several parts: others pack always or never.
+bool AlgorithmChooser::Packs(OpKind kind, Algorithm algorithm, uint64_t bytes) const {
+  if (!several_ranks_ || inputs_.layout.host_count() == 1 || bytes > kMaxPackedBytes) return false;
+  if (algorithm == Algorithm::kDirect) return Exchanges(kind);
+  return algorithm == Algorithm::kRing &&
+         (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter);
+}
+
+// An exchange has slots for all others on all channels. It stages nothing, or on the first channel
+// if it is packed. But a communicator may use PAT, rings and trees too, whose lanes are among its
+// own and whose staging memory is at most that of PAT.
+int AlgorithmChooser::MemoryPeersOf(Algorithm algorithm, OpKind kind, uint64_t bytes) const {
   const int hosts = inputs_.layout.host_count();
+  if (algorithm != Algorithm::kDirect || !Exchanges(kind)) return PeersOf(algorithm, hosts);
+  const auto channels = static_cast<int>(inputs_.orders.rings.size());
+  const int others = hosts - 1;
+  const int first_channel = Packs(kind, algorithm, bytes) ? others : PatHops(hosts);
+  const int areas = channels * others + first_channel + (channels - 1) * PatHops(hosts);
+  return (areas + 2 * channels - 1) / (2 * channels);
+}
+
+bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind, uint64_t bytes) const {
   const auto fits = [&](Algorithm one) {
-    return Supports(one, kind, hosts) && MemoryPeersOf(one, kind, hosts) <= inputs_.max_peers;
+    return Supports(one, kind, inputs_.layout.host_count()) &&
+           MemoryPeersOf(one, kind, bytes) <= inputs_.max_peers;
   };
   if (fits(algorithm)) return true;
   if (algorithm != UsualAlgorithm(kind)) return false;
@@ -138,7 +153,7 @@ bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind) const {
 std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) const {
   for (const AlgorithmRule& rule : parameters_.rules) {
     if (rule.kind == kind && bytes >= rule.min_bytes && bytes <= rule.max_bytes &&
-        IsCandidate(rule.algorithm, kind)) {
+        IsCandidate(rule.algorithm, kind, bytes)) {
       return rule.algorithm;
     }
   }
@@ -147,18 +162,27 @@ std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) c
 
 Algorithm AlgorithmChooser::ByModel(Kind& known, OpKind kind, uint64_t bytes) {
   while (!known.prepared) PrepareNext(kind);
-  const Candidate* best = &known.candidates.front();
+  const Candidate* best = nullptr;
   for (const Candidate& candidate : known.candidates) {
-    if (CostUs(candidate, bytes) < CostUs(*best, bytes)) best = &candidate;
+    if (candidate.packed != Packs(kind, candidate.algorithm, bytes) ||
+        !IsCandidate(candidate.algorithm, kind, bytes)) {
+      continue;
+    }
+    if (best == nullptr || CostUs(candidate, bytes) < CostUs(*best, bytes)) best = &candidate;
   }
-  return best->algorithm;
+  return best != nullptr ? best->algorithm : UsualAlgorithm(kind);
 }
 
 std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kind) const {
   std::vector<Candidate> candidates;
   for (int i = 0; i < kAlgorithms; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    if (IsCandidate(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
+    for (uint64_t bytes : {uint64_t{1}, kMaxPackedBytes + 1}) {
+      const bool packed = Packs(kind, algorithm, bytes);
+      if (bytes == 1 && !packed) continue;  // as for more bytes
+      if (!IsCandidate(algorithm, kind, bytes)) continue;
+      candidates.push_back({.algorithm = algorithm, .packed = packed, .weights = {}});
+    }
   }
   return candidates;
 }
@@ -183,7 +207,10 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
   Kind& known = kinds_[static_cast<size_t>(kind)];
   if (known.candidates.empty()) {
     known.candidates = Candidates(kind);
-    known.prepared = known.candidates.size() == 1;  // No weights needed.
+    // With one algorithm, no weights are needed.
+    known.prepared = std::ranges::all_of(known.candidates, [&](const Candidate& candidate) {
+      return candidate.algorithm == known.candidates.front().algorithm;
+    });
     return 0;
   }
   const HostIndex first = first_.rings.front().front();
@@ -192,8 +219,10 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
     const std::vector<HostIndex> hosts = HostsToWeigh(candidate.algorithm, kind);
     if (candidate.weights.size() == hosts.size()) continue;
     const HostIndex host = hosts[candidate.weights.size()];
-    const PlanKey key{
-        .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
+    const PlanKey key{.kind = kind,
+                      .algorithm = candidate.algorithm,
+                      .root = HasRoot(kind) ? root : Rank(0),
+                      .packed = candidate.packed};
     absl::Status status;
     if (!known.build.has_value()) {
       auto build = PlanBuild::Begin(key, inputs_.layout, first_, host);
@@ -203,7 +232,7 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
     if (status.ok()) status = known.build->BuildNext();
     if (!status.ok()) {
       // On all hosts; running the call returns the error.
-      known.candidates = {{.algorithm = UsualAlgorithm(kind), .weights = {}}};
+      known.candidates = {{.algorithm = UsualAlgorithm(kind), .packed = false, .weights = {}}};
       known.prepared = true;
       known.build.reset();
       return 0;

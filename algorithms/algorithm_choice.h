@@ -81,12 +81,15 @@ class AlgorithmChooser {
   // Builds a part of the plans that Choose needs. Returns PlanBuild::last_parts.
   // REQUIRES: !IsPrepared(kind, …).
   uint64_t PrepareNext(OpKind kind);
+  // Whether the plan of such a call is packed (plan.h), with this algorithm.
+  bool Packs(OpKind kind, Algorithm algorithm, uint64_t bytes) const;
 
  private:
   static constexpr int kSizeClasses = 41;  // up to 1 TiB; larger sizes use the last class
 
   struct Candidate {
     Algorithm algorithm;
+    bool packed;
     std::vector<PlanWeight> weights;  // of the estimated hosts
   };
   struct Kind {
@@ -96,7 +99,9 @@ class AlgorithmChooser {
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 
-  bool IsCandidate(Algorithm algorithm, OpKind kind) const;
+  bool IsCandidate(Algorithm algorithm, OpKind kind, uint64_t bytes) const;
+  // Peers, with slots and staging memory for each, whose memory is enough for the call.
+  int MemoryPeersOf(Algorithm algorithm, OpKind kind, uint64_t bytes) const;
   std::optional<Algorithm> ByRule(OpKind kind, uint64_t bytes) const;
   Algorithm ByModel(Kind& known, OpKind kind, uint64_t bytes);
   // Without weights.
@@ -107,6 +112,7 @@ class AlgorithmChooser {
 
   const ChoiceInputs inputs_;
   const ChoiceParameters parameters_;
+  const bool several_ranks_;   // on some host
   const ChannelOrders first_;  // the first channel's ring
   std::array<Kind, kOpKinds> kinds_;
 };

@@ -121,7 +121,7 @@ absl::Status CheckKey(const PlanKey& key, const Layout& layout) {
 // The plan without its programs.
 Plan Frame(const PlanKey& key, const Layout& layout) {
   Plan plan{.key = key, .crosses_hosts = layout.host_count() > 1, .programs = {}};
-  const int pieces = plan.crosses_hosts ? layout.max_local_ranks() : 1;
+  const int local_parts = plan.crosses_hosts ? layout.max_local_ranks() : 1;
   if (key.algorithm == Algorithm::kTree) {
     plan.blocks = kTrees;
     plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
@@ -135,12 +135,12 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
     case OpKind::kReduceScatter:
       plan.blocks = layout.rank_count();
       plan.input_blocked = true;
-      plan.max_pieces = pieces;
+      plan.parts = local_parts;
       break;
     case OpKind::kAllGather:
       plan.blocks = layout.rank_count();
       plan.output_blocked = true;
-      plan.max_pieces = pieces;
+      plan.parts = local_parts;
       break;
     case OpKind::kAllToAll:
     case OpKind::kGather:
@@ -148,13 +148,17 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
       plan.blocks = layout.rank_count();
       plan.input_blocked = key.kind != OpKind::kGather;
       plan.output_blocked = key.kind != OpKind::kScatter;
-      plan.max_pieces = plan.crosses_hosts ? ExchangePieces(key, layout) : 1;
+      plan.parts = plan.crosses_hosts ? ExchangeParts(key, layout) : 1;
       break;
     default:
       break;  // Broadcast, reduce: one block.
   }
-  if (key.algorithm == Algorithm::kGrid) plan.max_pieces = GridShapeOf(layout).max_pieces;
-  if (key.algorithm == Algorithm::kPat) plan.max_pieces = PatShapeOf(key.kind, layout).max_pieces;
+  // These always pack, and divide their blocks into steps.
+  if (key.algorithm == Algorithm::kGrid || key.algorithm == Algorithm::kPat) {
+    plan.parts = 1;
+    plan.max_pieces = key.algorithm == Algorithm::kGrid ? GridShapeOf(layout).max_pieces
+                                                        : PatShapeOf(key.kind, layout).max_pieces;
+  }
   return plan;
 }
 
@@ -201,17 +205,17 @@ Program AllReduceProgram(const PlanKey& key, const Ring& ring) {
 Program ReduceScatterProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
   return key.algorithm == Algorithm::kPat
              ? PatReduceScatter(ring, PatShapeOf(key.kind, layout), key.scaled)
-             : RingReduceScatter(ring, key.scaled);
+             : RingReduceScatter(key, ring);
 }
 
 Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
   return key.algorithm == Algorithm::kPat ? PatAllGather(ring, PatShapeOf(key.kind, layout))
-                                          : RingAllGather(ring);
+                                          : RingAllGather(key, ring);
 }
 
 absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
   const PlanKey& key = plan.key;
-  if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
+  if (Exchanges(key.kind)) return DirectExchange(key, ring);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {
     case OpKind::kAllReduce:
@@ -259,9 +263,15 @@ PlanBuild::PlanBuild(Plan plan, const Layout& layout, const ChannelOrders& order
                   orders.rings.size() * layout.hosts.size()) {}
 
 absl::Status PlanBuild::BuildNext() {
-  const size_t channel = plan_.programs.size();
-  const Ring ring(*layout_, orders_->rings[channel], ChannelId(static_cast<int32_t>(channel)),
-                  self_, HomeOf(*orders_, *layout_, channel, self_));
+  const size_t number = plan_.programs.size();
+  const ChannelId channel(static_cast<int32_t>(number));
+  if (PacksParts(plan_) && number > 0) {  // has no rounds, and needs no lanes
+    plan_.programs.push_back({.channel = channel, .steps = {}});
+    last_parts_ = 0;
+    return absl::OkStatus();
+  }
+  const Ring ring(*layout_, orders_->rings[number], channel, self_,
+                  HomeOf(*orders_, *layout_, number, self_));
   if (plan_.key.algorithm == Algorithm::kGrid) return BuildNextWave(ring);
   MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan_, *layout_, ring));
   last_parts_ = PartsOf(program);

@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-ProgramWeight WeighProgram(const Program& program) {
+ProgramWeight WeighProgram(const Program& program, int32_t parts) {
   ProgramWeight weight;
   weight.hops = program.hops;
   std::map<std::pair<StepKind, HostIndex>, int> lanes;
@@ -26,7 +26,8 @@ ProgramWeight WeighProgram(const Program& program) {
     const bool sends = step.kind == StepKind::kSend;
     (sends ? weight.out_pieces : weight.in_pieces) += pieces;
     ++weight.slices;
-    weight.slice_pieces = std::max(weight.slice_pieces, pieces);
+    const auto of_part = static_cast<int>(PartEntries({0, 1}, step.pieces.size(), parts).size());
+    weight.slice_pieces = std::max(weight.slice_pieces, of_part);
     weight.lane_pieces = std::max(weight.lane_pieces, lane);
   }
   return weight;
@@ -60,7 +61,9 @@ Traffic TrafficOf(const PlanWeight& weight, const PlannedCall& call) {
     traffic.out_bytes += program.out_pieces * share;
     traffic.in_bytes += program.in_pieces * share;
     traffic.local_bytes += program.operands * share;
-    traffic.first_slice_bytes = std::max(traffic.first_slice_bytes, program.slice_pieces * slice);
+    const auto parts = static_cast<double>(geometry.Parts(0).size());
+    traffic.first_slice_bytes =
+        std::max(traffic.first_slice_bytes, program.slice_pieces * parts * slice);
     traffic.slices += program.slices * static_cast<double>(geometry.rounds(ChannelId(c)));
     traffic.hops = std::max(traffic.hops, program.hops);
   }
@@ -77,9 +80,12 @@ PlanWeight Weigh(const Plan& plan) {
                               .output_blocked = plan.output_blocked,
                               .crosses_hosts = plan.crosses_hosts,
                               .max_pieces = plan.max_pieces,
+                              .parts = plan.parts,
                               .programs = std::vector<Program>(plan.programs.size())},
                     .programs = {}};
-  for (const Program& program : plan.programs) weight.programs.push_back(WeighProgram(program));
+  for (const Program& program : plan.programs) {
+    weight.programs.push_back(WeighProgram(program, plan.parts));
+  }
   return weight;
 }
 

@@ -36,11 +36,12 @@ struct PlannedCall {
   uint32_t slot_bytes = 0;
 };
 
-// A host's work in one round of a channel; pieces and operands are slices of one block each.
+// A host's work in the rounds of a channel that take all parts once; pieces and operands are slices
+// of one block each.
 struct ProgramWeight {
-  int hops = 0;  // of the last slice
-  int slices = 0;
-  int slice_pieces = 0;  // of the largest slice
+  int hops = 0;          // of the last slice
+  int slices = 0;        // in each round
+  int slice_pieces = 0;  // of one part in the largest slice
   int lane_pieces = 0;   // on the busiest lane
   int out_pieces = 0;    // on all lanes
   int in_pieces = 0;

@@ -1,11 +1,9 @@
 #include "algorithms/direct.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "algorithms/plan_builder.h"
 
 namespace mccs {
@@ -43,45 +41,24 @@ std::vector<Move> BlockMoves(const PlanKey& key, const std::vector<Rank>& from,
   return moves;
 }
 
-int SlicesFor(size_t moves, int pieces) {
-  const size_t per_slice = static_cast<size_t>(pieces);
-  return static_cast<int>((moves + per_slice - 1) / per_slice);
-}
-
-// The `slice`-th part of one side of `moves`, the same at both ends of a lane.
-std::vector<Place> Pieces(const std::vector<Move>& moves, int slice, int pieces, Place Move::*end) {
-  const size_t begin = static_cast<size_t>(slice) * static_cast<size_t>(pieces);
-  const size_t stop = std::min(moves.size(), begin + static_cast<size_t>(pieces));
+// One side of `moves`.
+std::vector<Place> Ends(const std::vector<Move>& moves, Place Move::*end) {
   std::vector<Place> places;
-  for (size_t i = begin; i < stop; ++i) places.push_back(moves[i].*end);
+  for (const Move& move : moves) places.push_back(move.*end);
   return places;
-}
-
-absl::Status CheckLength(const PlanKey& key, const Ring& ring, int pieces) {
-  int64_t steps = 1;
-  for (int hop = 1; hop < ring.hosts(); ++hop) {
-    const std::vector<Rank>& other = ring.RanksOf(ring.HostAtDistance(hop));
-    steps += 2 * SlicesFor(ring.local().size() * other.size(), pieces);
-  }
-  if (key.kind != OpKind::kAllToAll || steps < UINT16_MAX) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(Name(key.kind)), " with ", ring.local().size(), " ranks on one of ",
-                   ring.hosts(), " hosts: its plan has ", steps, " steps, more than ", UINT16_MAX));
 }
 
 }  // namespace
 
-int ExchangePieces(const PlanKey& key, const Layout& layout) {
+int ExchangeParts(const PlanKey& key, const Layout& layout) {
   std::vector<size_t> ranks;
   for (const auto& host : layout.hosts) ranks.push_back(host.size());
   std::sort(ranks.rbegin(), ranks.rend());
-  const size_t most = key.kind == OpKind::kAllToAll ? ranks[0] * ranks[1] : ranks[0];
-  return static_cast<int>(std::min<size_t>(most, kMaxPieces));
+  return static_cast<int>(key.kind == OpKind::kAllToAll ? ranks[0] * ranks[1] : ranks[0]);
 }
 
-absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int pieces) {
-  if (absl::Status s = CheckLength(key, ring, pieces); !s.ok()) return s;
-  ProgramBuilder program(ring.channel());
+Program DirectExchange(const PlanKey& key, const Ring& ring) {
+  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
   std::vector<Combine> copies;
   for (const Move& move : BlockMoves(key, ring.local(), ring.local())) {
     copies.push_back({.sources = {move.from}, .destinations = {move.to}});
@@ -94,14 +71,8 @@ absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int
     const HostIndex from = ring.HostAtDistance(hop);
     const std::vector<Move> out = BlockMoves(key, ring.local(), ring.RanksOf(to));
     const std::vector<Move> in = BlockMoves(key, ring.RanksOf(from), ring.local());
-    // Alternate between peers: sending all slices to one first could deadlock with a host that does
-    // the same.
-    const int sends = SlicesFor(out.size(), pieces);
-    const int receives = SlicesFor(in.size(), pieces);
-    for (int s = 0; s < std::max(sends, receives); ++s) {
-      if (s < sends) program.Send(to, Pieces(out, s, pieces, &Move::from), {});
-      if (s < receives) program.ReceiveInto(from, Pieces(in, s, pieces, &Move::to));
-    }
+    if (!out.empty()) program.Send(to, Ends(out, &Move::from), {});
+    if (!in.empty()) program.ReceiveInto(from, Ends(in, &Move::to));
   }
   if (ring.hosts() > 1) program.SetHops(1);  // no slice waits for another
   return program.Take();

@@ -3,10 +3,9 @@
 //
 // All-to-all, gather and scatter:
 //
-// Every byte between two hosts crosses once, on the lane between them, together with all others of
-// that direction: one slice per round has a piece for each pair of ranks (several slices, if there
-// are more pairs than pieces in a slice). Pieces are sent from the inputs and land in the outputs;
-// blocks within the host are copied.
+// Every byte between two hosts crosses once, on the lane between them. A step has a piece for each
+// pair of ranks, by sender, then by receiver. Slices go straight from the inputs into the outputs,
+// or pack several pieces (plan.h); blocks within the host are copied.
 //
 // clang-format off
 //            stage 0       1         2         3
@@ -22,19 +21,18 @@
 #ifndef MCCS_ALGORITHMS_DIRECT_H_
 #define MCCS_ALGORITHMS_DIRECT_H_
 
-#include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
 
 namespace mccs {
 
-// Pieces per slice: the maximum over pairs of hosts, up to kMaxPieces.
+// Parts of the plan: the maximum number of pairs of ranks over the pairs of hosts.
 // REQUIRES: Exchanges(key.kind), two hosts or more.
-int ExchangePieces(const PlanKey& key, const Layout& layout);
+int ExchangeParts(const PlanKey& key, const Layout& layout);
 
-// One host's program, with at most `pieces` pieces in a slice; hop k goes to the k-th next host of
-// the ring. kInvalidArgument: too many steps. REQUIRES: Exchanges(key.kind).
-absl::StatusOr<Program> DirectExchange(const PlanKey& key, const Ring& ring, int pieces);
+// One host's program; hop k goes to the k-th next host of the ring.
+// REQUIRES: Exchanges(key.kind).
+Program DirectExchange(const PlanKey& key, const Ring& ring);
 
 // All-reduce in one round, for small messages. Every host sends the sum of its
 // ranks' inputs to every other host, and each host accumulates all these sums in the order of

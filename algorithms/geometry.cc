@@ -12,8 +12,9 @@ constexpr uint64_t AlignUp(uint64_t a, uint64_t unit) { return CeilDiv(a, unit) 
 
 // Bounds of a slice's length, in elements per piece: multiples of `unit`.
 struct SliceBounds {
-  uint64_t least = 0;  // shortest length with acceptable overhead
-  uint64_t most = 0;   // longest length that fits a slot
+  uint64_t least = 0;               // shortest length with acceptable overhead
+  uint64_t most = 0;                // longest length that fits a slot
+  uint64_t rounds = kTargetRounds;  // to aim at, for the slices of one part
 };
 
 SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
@@ -22,18 +23,37 @@ SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
   if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, kLocalSliceBytes);
   const uint64_t most = limit_bytes / kAlignmentBytes * unit;
   MCCS_CHECK(most > 0);
-  const uint64_t least = std::max<uint64_t>(1, kMinSliceBytes / pieces / kAlignmentBytes) * unit;
-  return {.least = std::min(least, most), .most = most};
+  const bool straight = plan.parts > 1 && !plan.key.packed;
+  const uint64_t least_bytes = (straight ? kMaxPackedBytes : kMinSliceBytes) / pieces;
+  const uint64_t least = std::max<uint64_t>(1, least_bytes / kAlignmentBytes) * unit;
+  const uint64_t rounds = kTargetRounds / static_cast<uint64_t>(plan.parts);
+  return {.least = std::min(least, most),
+          .most = most,
+          .rounds = straight ? std::max<uint64_t>(1, rounds) : kTargetRounds};
 }
 
 // Length of a slice, for the longest share of a channel.
 uint64_t SliceElements(const SliceBounds& bounds, uint64_t share, uint64_t unit) {
-  const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, kTargetRounds), unit));
+  const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, bounds.rounds), unit));
   const uint64_t rounds = CeilDiv(share, std::min(bounds.most, aimed));
   return AlignUp(CeilDiv(share, std::max<uint64_t>(rounds, 1)), unit);
 }
 
+// How many blocks of `length` elements a slice of a packed plan has.
+uint64_t PackedParts(const Plan& plan, const SliceBounds& bounds, uint64_t length) {
+  if (length == 0) return 1;
+  const auto parts = static_cast<uint64_t>(plan.parts);
+  const uint64_t aimed = std::max(bounds.least / length, CeilDiv(parts, kTargetRounds));
+  const uint64_t most = std::min<uint64_t>(bounds.most / length, MaxRoundParts(plan));
+  const uint64_t turns = CeilDiv(parts, std::max<uint64_t>(1, std::min(aimed, most)));
+  return CeilDiv(parts, turns);
+}
+
 }  // namespace
+
+size_t MaxRoundParts(const Plan& plan) {
+  return plan.key.packed ? static_cast<size_t>(std::min(plan.parts, kMaxPieces)) : 1;
+}
 
 Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
   const uint64_t unit = kAlignmentBytes / SizeOf(type);
@@ -43,12 +63,28 @@ Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slo
   block_elements_ = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
   const uint64_t longest = BlockLength(0);
   const SliceBounds bounds = BoundsOf(plan, unit, slot_bytes);
-  const uint64_t channels = std::min<uint64_t>(plan.programs.size(), longest / bounds.least);
+  const bool packs = PacksParts(plan);
+  const uint64_t channels =
+      packs ? 1 : std::min<uint64_t>(plan.programs.size(), longest / bounds.least);
   channel_elements_ = AlignUp(CeilDiv(longest, std::max<uint64_t>(channels, 1)), unit);
+  parts_ = static_cast<uint64_t>(plan.parts);
+  if (packs) round_parts_ = PackedParts(plan, bounds, longest);
+  turns_ = CeilDiv(parts_, round_parts_);
+  if (round_parts_ > 1) {
+    slice_elements_ = channel_elements_;
+    return;
+  }
   slice_elements_ = SliceElements(bounds, std::min(longest, channel_elements_), unit);
 }
 
-uint64_t Geometry::rounds(ChannelId channel) const {
+uint64_t Geometry::rounds(ChannelId channel) const { return slices(channel) * turns_; }
+
+IndexRange Geometry::Parts(uint64_t round) const {
+  const uint64_t begin = turns_ == 1 ? 0 : round % turns_ * round_parts_;
+  return {begin, std::min(parts_, begin + round_parts_)};
+}
+
+uint64_t Geometry::slices(ChannelId channel) const {
   const uint64_t begin = static_cast<uint64_t>(channel.value()) * channel_elements_;
   const uint64_t longest = BlockLength(0);
   if (begin >= longest) return 0;
@@ -57,7 +93,7 @@ uint64_t Geometry::rounds(ChannelId channel) const {
 
 Extent Geometry::Slice(ChannelId channel, uint64_t round, int32_t block) const {
   const uint64_t share = static_cast<uint64_t>(channel.value()) * channel_elements_;
-  const uint64_t begin = share + round * slice_elements_;
+  const uint64_t begin = share + SliceOf(round) * slice_elements_;
   const uint64_t end =
       std::min({begin + slice_elements_, share + channel_elements_, BlockLength(block)});
   return {.begin = begin, .count = end > begin ? end - begin : 0};

@@ -13,6 +13,10 @@
 // drains it, which with n rounds is about 1/n of the time. All pieces of a slice together have at
 // least kMinSliceBytes, because the fixed cost of a slice is some µs on a socket. A small block
 // therefore uses fewer channels. All slices of a channel except the last have the same length.
+//
+// A plan of several parts (plan.h) takes them in turn: round r is the slice r / ⌈parts / k⌉ of its
+// blocks, in k parts. In a straight plan k is 1. In a packed plan it is what the rules above give
+// for whole blocks, all on the first channel: so successive blocks are contiguous.
 #ifndef MCCS_ALGORITHMS_GEOMETRY_H_
 #define MCCS_ALGORITHMS_GEOMETRY_H_
 
@@ -26,6 +30,9 @@ inline constexpr uint64_t kAlignmentBytes = 64;
 inline constexpr uint64_t kTargetRounds = 8;
 inline constexpr uint64_t kMinSliceBytes = 32 << 10;
 inline constexpr uint64_t kLocalSliceBytes = 256 << 10;
+// The largest blocks that are packed if a plan has several parts: above, copying them costs more
+// than a slice for each. A straight slice has no fewer bytes, if its block has.
+inline constexpr uint64_t kMaxPackedBytes = 16 << 10;
 
 // A run of elements within a block.
 struct Extent {
@@ -43,6 +50,11 @@ class Geometry {
 
   // Rounds of a channel; 0 if it has no elements. The same on every host.
   uint64_t rounds(ChannelId channel) const;
+  // The parts that a round takes.
+  IndexRange Parts(uint64_t round) const;
+  // Number of slices of a block on the channel, and which of them a round takes.
+  uint64_t slices(ChannelId channel) const;
+  uint64_t SliceOf(uint64_t round) const { return turns_ == 1 ? round : round / turns_; }
   // The slice of `block` in round `round` of `channel`; count 0 if the block is too short.
   Extent Slice(ChannelId channel, uint64_t round, int32_t block) const;
   // Element offset of `block` in a blocked buffer.
@@ -55,7 +67,13 @@ class Geometry {
   uint64_t block_elements_ = 0;
   uint64_t channel_elements_ = 0;  // per block and channel
   uint64_t slice_elements_ = 0;
+  uint64_t parts_ = 1;
+  uint64_t round_parts_ = 1;  // in a round
+  uint64_t turns_ = 1;        // rounds for all parts
 };
+
+// The largest number of parts that a round takes, with any count.
+size_t MaxRoundParts(const Plan& plan);
 
 }  // namespace mccs
 

@@ -64,7 +64,7 @@ class AllToAll {
         self_(ring.position()),
         grid_(ring.hosts()),
         shape_(shape),
-        program_(ring.channel()) {}
+        program_(ring.channel(), Packing::kSlices) {}
 
   void Begin() {
     ListFlows();
@@ -266,7 +266,7 @@ class AllToAll {
   }
 
   size_t MaxStepsOfWave() const {
-    return first_out_.size() + 2 * first_in_.size() + 2 * second_out_.size() + second_in_.size();
+    return 2 * (first_out_.size() + first_in_.size() + second_out_.size() + second_in_.size());
   }
 
   absl::Status TooManySteps() const {

@@ -17,14 +17,15 @@
 // A host has lanes to its row and its column only, with any number of hosts. Both ends of a lane
 // put the blocks in the same order: by source and destination host, then by pair of ranks.
 //
-// Memory: in the first hop slices stay in their slots until their pieces are copied to the staging
-// slots of the second hop; there they land in outputs. A slice has at most kMaxPieces pieces. So
+// Memory: all slices of several blocks are packed (plan.h). In the first hop they stay in their
+// slots until their pieces are copied to the staging slots of the second hop, or to outputs; in the
+// second hop they are copied from their slots to outputs. A slice has at most kMaxPieces pieces. So
 // pairs of ranks (index on the source host, index on the destination host) are divided into
 // *waves*, in each of which a lane carries at most one slice of each hop.
 //
 // Cost per host, H hosts, R ranks of which L on this host, N bytes per block: nearly twice the
-// bytes of a direct exchange, 2L(R−L)N in and out, and a copy of them; 2⌈√H⌉ lanes each way; two
-// hops.
+// bytes of a direct exchange, 2L(R−L)N in and out, and three copies of each block; 2⌈√H⌉ lanes each
+// way; two hops.
 #ifndef MCCS_ALGORITHMS_GRID_H_
 #define MCCS_ALGORITHMS_GRID_H_
 

@@ -54,7 +54,7 @@ class AllGather {
       : ring_(ring),
         local_(ring.local(), ring.home()),
         max_pieces_(static_cast<size_t>(max_pieces)),
-        program_(ring.channel()),
+        program_(ring.channel(), Packing::kSlices),
         held_(static_cast<size_t>(ring.hosts())) {}
 
   Program Build() {
@@ -163,7 +163,7 @@ class ReduceScatter {
         local_(ring.local(), ring.home()),
         wave_offsets_(wave_offsets),
         scaled_(scaled),
-        program_(ring.channel()),
+        program_(ring.channel(), Packing::kSlices),
         sums_(static_cast<size_t>(ring.hosts())) {}
 
   Program Build() {

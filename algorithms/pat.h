@@ -18,7 +18,8 @@
 //
 // Most of the data travels the shortest distance, which stays within a rack if the ring does.
 //
-// Memory: an all-gather lands in outputs. A reduce-scatter holds slices in their slots until their
+// Memory: slices of several blocks are packed, those of one block go straight (plan.h). An
+// all-gather sends on from outputs. A reduce-scatter holds slices in their slots until their
 // sums have been sent on. A slice has at most kMaxPieces pieces, so trees with more blocks are
 // divided into *waves*: subtrees of 2^m successive offsets, the largest that fit a slice. Waves are
 // issued from the last offsets to the first, depth first as in the paper: so each lane has at most

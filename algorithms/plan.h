@@ -19,6 +19,15 @@
 // the order in which the steps of all rounds reach a lane. It is the same on both ends, so slices
 // are identified by their numbers alone. geometry.h computes the position of each slice.
 //
+// Every slice is contiguous at both ends of its lane: in one buffer, or in a slot. If two hosts
+// have several blocks for each other, a step lists a piece for each of them, and the rounds iterate
+// over the lists: they are divided into *parts*, and a round takes one part or several.
+//
+//   straight   a slice is one part, from buffer to buffer: for blocks that fill a slice
+//   packed     a slice is as many parts as are worth sending, packed in a staging slot, and copied
+//              from the receive slot to their places: for small blocks, whose slices would cost
+//              more than the copies. Successive blocks of one buffer need neither slot.
+//
 // A lane is a channel and an ordered pair of hosts: all sends of one program to one peer use one
 // lane, and the k-th of them in this host's IssueOrder matches the k-th receive from this host in
 // the peer's.
@@ -40,6 +49,8 @@
 //    in the slot and is copied. So start receives early: as soon as slice n − slots is released.
 //  - A copy of a place onto itself (in place; one source, neither scale nor finish) is omitted.
 //  - A slice without elements is sent too. Pieces are contiguous in a slot.
+//  - In a list of n places or combines, part p of Plan::parts has the entries from p⌈n/parts⌉ on,
+//    ⌈n/parts⌉ of them or as many as are left (PartEntries).
 //  - The operation is done on this host when all steps of all rounds are.
 // Buffers that are overwritten in place need not wait for acknowledgements: if a ring plan writes
 // what a send has read, the new bytes depend on those that the send delivered, so the wire itself
@@ -47,6 +58,8 @@
 #ifndef MCCS_ALGORITHMS_PLAN_H_
 #define MCCS_ALGORITHMS_PLAN_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -58,11 +71,10 @@
 
 namespace mccs {
 
-// Maximum number of pieces of one slice, the limit of lanes.
+// Maximum number of pieces that are packed in one slice: bounds the work of one step.
 inline constexpr int kMaxPieces = 128;
-// Maximum number of ranks of one host: pieces of a slice and sources of a combine stay below the
-// limits of lanes and devices.
-inline constexpr int kMaxLocalRanks = kMaxPieces;
+// Maximum number of ranks of one host: sources of a combine stay below the limit of devices.
+inline constexpr int kMaxLocalRanks = 128;
 // Maximum number of hosts: positions of steps, up to six per host of a ring, stay below 2^16.
 inline constexpr int kMaxHosts = 4096;
 
@@ -122,7 +134,7 @@ struct Step {
   StepKind kind = StepKind::kCombine;
   std::vector<Combine> combines;  // kCombine: independent of each other
   // kSend: kInput and kOutput, or all kStaged of this step. kReceive: all kOutput, or all kReceived
-  // of this step. At least one, in payload order.
+  // of this step. At least one, in payload order. Those of one slice are contiguous.
   std::vector<Place> pieces;
   // kSend: destination; kReceive: source. Another host.
   HostIndex peer{};
@@ -150,10 +162,12 @@ struct PlanKey {
   // Reducing kinds: each kInput that a combine reads is multiplied by its rank's scale. Then no
   // input is sent unscaled.
   bool scaled = false;
+  // A slice may have several parts. Without effect on plans of one part (Plan::parts).
+  bool packed = false;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PlanKey& key) {
-    return H::combine(std::move(h), key.kind, key.algorithm, key.root, key.scaled);
+    return H::combine(std::move(h), key.kind, key.algorithm, key.root, key.scaled, key.packed);
   }
 };
 
@@ -169,18 +183,39 @@ struct Plan {
   bool output_blocked = false;
   // True if any host sends: a slice must fit a slot.
   bool crosses_hosts = false;
-  // Maximum number of pieces in one slice: a piece has at most slot_bytes / this.
+  // Maximum number of pieces of one part in a slice: a piece has at most slot_bytes / this.
   int32_t max_pieces = 1;
+  // Number of parts of the steps' lists. Above 1 only if all blocks have the same length. A piece
+  // of a slot and the combines that name it are in the same part.
+  int32_t parts = 1;
   std::vector<Program> programs;  // one per channel, in order
 };
+
+// Whether a slice may have several parts. Then all rounds are on the first channel.
+inline bool PacksParts(const Plan& plan) { return plan.key.packed && plan.parts > 1; }
+
+// Parts or entries [begin, end).
+struct IndexRange {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t size() const { return end - begin; }
+};
+
+// The entries of some of `parts` parts, in a list of `size` entries.
+inline IndexRange PartEntries(const IndexRange& range, size_t size, int32_t parts) {
+  const auto all = static_cast<size_t>(parts);
+  if (range.size() == all) return {0, size};
+  const size_t each = (size + all - 1) / all;
+  return {std::min(size, range.begin * each), std::min(size, range.end * each)};
+}
 
 // Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), directly
 // from host to host (direct.h), on a tree per host (pat.h), or on a grid of them (grid.h). One
 // host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout, rings or
-// homes that violate Layout or ChannelOrders, `self` out of range, an exchange of so many ranks
-// that its steps cannot be numbered.
+// homes that violate Layout or ChannelOrders, `self` out of range, a grid of so many ranks that its
+// steps cannot be numbered.
 absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self);
 

@@ -50,8 +50,28 @@ uint16_t ProgramBuilder::Combines(std::vector<Combine> combines, std::vector<uin
                  .after = std::move(after)});
 }
 
+bool ProgramBuilder::GoesStraight(const std::vector<Place>& pieces) const {
+  if (packing_ == Packing::kNone || pieces.size() == 1) return true;
+  if (packing_ == Packing::kSlices) return false;
+  const Place& first = pieces.front();
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    const Place& piece = pieces[i];
+    if (piece.space != first.space || piece.index != first.index) return false;
+    if (piece.block != first.block + static_cast<int32_t>(i)) return false;
+  }
+  return true;
+}
+
 uint16_t ProgramBuilder::Send(HostIndex to, std::vector<Place> pieces,
                               std::vector<uint16_t> after) {
+  if (GoesStraight(pieces)) return AppendSend(to, std::move(pieces), std::move(after));
+  std::vector<Piece> copies;
+  for (const Place& piece : pieces) copies.push_back({.sources = {piece}, .block = piece.block});
+  return SendStaged(to, std::move(copies), std::move(after));
+}
+
+uint16_t ProgramBuilder::AppendSend(HostIndex to, std::vector<Place> pieces,
+                                    std::vector<uint16_t> after) {
   return Append({.kind = StepKind::kSend,
                  .combines = {},
                  .pieces = std::move(pieces),
@@ -83,7 +103,7 @@ void ProgramBuilder::SendAllStaged(std::vector<StagedSend> sends) {
     Combines(std::move(combines), std::move(sends[i].after));
   }
   for (size_t i = 0; i < sends.size(); ++i) {
-    Send(sends[i].to, std::move(staged[i]), {static_cast<uint16_t>(first + i)});
+    AppendSend(sends[i].to, std::move(staged[i]), {static_cast<uint16_t>(first + i)});
   }
 }
 
@@ -98,17 +118,22 @@ uint16_t ProgramBuilder::SpreadStaged(const std::vector<HostIndex>& to, Piece pi
   Combines({{.sources = std::move(piece.sources), .destinations = std::move(destinations)}}, {});
   for (HostIndex host : to) {
     const uint16_t send = next_position();
-    Send(host, {{Space::kStaged, send, 0, piece.block}}, {combine});
+    AppendSend(host, {{Space::kStaged, send, 0, piece.block}}, {combine});
   }
   return combine;
 }
 
 uint16_t ProgramBuilder::ReceiveInto(HostIndex from, std::vector<Place> outputs) {
-  return Append({.kind = StepKind::kReceive,
-                 .combines = {},
-                 .pieces = std::move(outputs),
-                 .peer = from,
-                 .after = {}});
+  if (GoesStraight(outputs)) return AppendReceive(from, std::move(outputs));
+  std::vector<int32_t> blocks;
+  for (const Place& output : outputs) blocks.push_back(output.block);
+  const uint16_t receive = ReceiveInSlot(from, blocks);
+  std::vector<Combine> copies;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Place received = Received(receive, static_cast<uint16_t>(i), blocks[i]);
+    copies.push_back({.sources = {received}, .destinations = {outputs[i]}});
+  }
+  return Combines(std::move(copies), {receive});
 }
 
 uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks) {
@@ -118,6 +143,10 @@ uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t
   for (int32_t block : blocks) {
     pieces.push_back(Received(receive, static_cast<uint16_t>(pieces.size()), block));
   }
+  return AppendReceive(from, std::move(pieces));
+}
+
+uint16_t ProgramBuilder::AppendReceive(HostIndex from, std::vector<Place> pieces) {
   return Append({.kind = StepKind::kReceive,
                  .combines = {},
                  .pieces = std::move(pieces),

@@ -37,6 +37,14 @@ class LocalRanks {
   const uint16_t home_;
 };
 
+// Which slices go straight from and into buffers. The builder packs the others: it copies their
+// pieces to a staging slot before it sends them, and from the receive slot after they landed.
+enum class Packing : uint8_t {
+  kNone,    // all: each part of a step has one piece
+  kBlocks,  // those whose pieces are successive blocks of one buffer; a slice has whole blocks
+  kSlices,  // those of one piece; a slice may have a part of each block
+};
+
 // Appends steps; each function returns the position of its (last) step, for use in `after`.
 class ProgramBuilder {
  public:
@@ -46,12 +54,14 @@ class ProgramBuilder {
     int32_t block = 0;
   };
 
-  explicit ProgramBuilder(ChannelId channel) : program_{.channel = channel, .steps = {}} {}
+  explicit ProgramBuilder(ChannelId channel, Packing packing = Packing::kNone)
+      : program_{.channel = channel, .steps = {}}, packing_(packing) {}
 
   // Sets the stage of the following steps. REQUIRES: not below the one before.
   void BeginStage(int stage);
 
   uint16_t Combines(std::vector<Combine> combines, std::vector<uint16_t> after);
+  // From inputs and outputs, straight or packed.
   uint16_t Send(HostIndex to, std::vector<Place> pieces, std::vector<uint16_t> after);
   // Combines each piece in the send's staging slot, then sends it.
   uint16_t SendStaged(HostIndex to, std::vector<Piece> pieces, std::vector<uint16_t> after);
@@ -65,6 +75,7 @@ class ProgramBuilder {
   // Combines one piece in the staging slots of a send to each of `to`, and in `kept`; then sends
   // it. Returns the position of the combine.
   uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, std::vector<Place> kept);
+  // Straight or packed.
   uint16_t ReceiveInto(HostIndex from, std::vector<Place> outputs);
   // Receives one piece per block; they stay in the slot.
   uint16_t ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks);
@@ -81,9 +92,13 @@ class ProgramBuilder {
 
  private:
   uint16_t next_position() const { return static_cast<uint16_t>(program_.steps.size()); }
+  bool GoesStraight(const std::vector<Place>& pieces) const;
+  uint16_t AppendSend(HostIndex to, std::vector<Place> pieces, std::vector<uint16_t> after);
+  uint16_t AppendReceive(HostIndex from, std::vector<Place> pieces);
   uint16_t Append(Step step);
 
   Program program_;
+  const Packing packing_;
   uint16_t stage_ = 0;
   std::optional<int> hops_;
 };

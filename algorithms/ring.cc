@@ -61,12 +61,12 @@ void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
 
 }  // namespace
 
-Program RingReduceScatter(const Ring& ring, bool scaled) {
+Program RingReduceScatter(const PlanKey& key, const Ring& ring) {
   const int hosts = ring.hosts();
   const LocalRanks local(ring.local(), ring.home());
-  ProgramBuilder program(ring.channel());
+  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
 
-  SendFirst(program, ring, scaled);
+  SendFirst(program, ring, key.scaled);
   std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(2));
   uint16_t receive = program.ReceiveInSlot(ring.previous(), blocks);
 
@@ -110,10 +110,10 @@ std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
 
 }  // namespace
 
-Program RingAllGather(const Ring& ring) {
+Program RingAllGather(const PlanKey& key, const Ring& ring) {
   const int hosts = ring.hosts();
   const LocalRanks local(ring.local(), ring.home());
-  ProgramBuilder program(ring.channel());
+  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
 
   std::vector<Place> inputs;
   std::vector<Combine> copies;

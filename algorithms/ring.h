@@ -48,10 +48,13 @@ class Ring {
   LocalIndex home_;
 };
 
+// Parts of an all-gather's or a reduce-scatter's plan: the largest number of ranks of a host.
+// Part i has the blocks of the i-th rank of each host.
+
 // REQUIRES for all: ring.hosts() ≥ 2.
 Program RingAllReduce(const Ring& ring, bool scaled);
-Program RingReduceScatter(const Ring& ring, bool scaled);
-Program RingAllGather(const Ring& ring);
+Program RingReduceScatter(const PlanKey& key, const Ring& ring);
+Program RingAllGather(const PlanKey& key, const Ring& ring);
 // `root_local`: position of the root among the ranks of `root_host`.
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local);
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled);

@@ -1,18 +1,20 @@
-// Runs small all-reduces, or exchanges of small messages with a rank of the next host, on every
+// Runs small collectives, or exchanges of small messages with a rank of the next host, on every
 // communicator, each completed before the next one of its communicator, in the deterministic
 // simulator (tests/sim/sim_world.h). tests/instructions counts the instructions of the daemons'
 // turns with valgrind's callgrind: unlike times, they are the same on a busy machine.
 //
-//   call_instructions CALLS [--hosts 1] [--ranks-per-host 2] [--tenants 1] [--communicators 1]
-//   [--messages]
+//   call_instructions CALLS [--kind all_reduce] [--hosts 1] [--ranks-per-host 2] [--tenants 1]
+//                     [--communicators 1] [--messages]
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "algorithms/algorithm.h"
 #include "base/clock.h"
 #include "tests/sim/sim_job.h"
 
@@ -25,6 +27,7 @@ constexpr int64_t kDelayNs = 20 * kNsPerUs;  // of every byte between hosts
 constexpr int64_t kLimitNs = 10 * kNsPerSec;  // of simulated time
 
 struct Options {
+  OpKind kind = OpKind::kAllReduce;
   int calls = 0;
   int hosts = 1;
   int ranks_per_host = 2;
@@ -56,7 +59,7 @@ bool Run(const Options& options) {
   std::deque<SimJob> jobs;
   for (int tenant = 0; tenant < options.tenants; ++tenant) {
     for (int i = 0; i < options.communicators; ++i) {
-      jobs.emplace_back(world, host_of_rank, kCount * sizeof(float),
+      jobs.emplace_back(world, host_of_rank, kCount * sizeof(float) * host_of_rank.size(),
                         "tenant " + std::to_string(tenant));
       if (!jobs.back().Form()) return false;
     }
@@ -66,7 +69,7 @@ bool Run(const Options& options) {
       if (options.messages) {
         PostMessages(job, options);
       } else {
-        job.PostAll(OpKind::kAllReduce, kCount);
+        job.PostAll(options.kind, kCount);
       }
     }
     const bool complete = world.RunUntil(
@@ -82,10 +85,17 @@ bool Run(const Options& options) {
 
 int main(int argc, char** argv) {
   mccs::Options options;
-  CLI::App app{"Runs small all-reduces in the simulator, to count instructions with callgrind."};
+  std::map<std::string, mccs::OpKind> kinds;
+  for (int k = 0; k < mccs::kOpKinds; ++k) {
+    const auto kind = static_cast<mccs::OpKind>(k);
+    if (mccs::Supports(mccs::UsualAlgorithm(kind), kind)) kinds[std::string(Name(kind))] = kind;
+  }
+  CLI::App app{"Runs small collectives in the simulator, to count instructions with callgrind."};
   app.add_option("calls", options.calls, "number of calls on each communicator")
       ->required()
       ->check(CLI::PositiveNumber);
+  app.add_option("--kind", options.kind, "all_reduce, all_gather, …")
+      ->transform(CLI::CheckedTransformer(kinds));
   const auto add = [&](const char* name, int& value) {
     app.add_option(name, value)->check(CLI::PositiveNumber)->capture_default_str();
   };

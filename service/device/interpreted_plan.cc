@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<DevicePlan>> InterpretedPlan::Make(Device& device
   std::vector<ProgramFacts> facts;
   uint64_t bytes = 0;
   for (const Program& program : plan.plan->programs) {
-    facts.push_back(FactsOf(program));
+    facts.push_back(FactsOf(*plan.plan, program));
     bytes += ProgramInterpreter::MemoryBytes(program, facts.back(), plan.skew);
     if (bytes > kMaxPlanBytes) {
       return absl::ResourceExhaustedError(absl::StrCat(

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <utility>
+
+#include "algorithms/geometry.h"
 
 namespace mccs {
 namespace {
-
-bool AllIn(Space space, const Step& step) {
-  return !step.pieces.empty() &&
-         std::all_of(step.pieces.begin(), step.pieces.end(),
-                     [&](const Place& place) { return place.space == space; });
-}
 
 std::vector<uint16_t> ReceivesReadBy(const Step& step) {
   std::vector<uint16_t> reads;
@@ -24,22 +22,56 @@ std::vector<uint16_t> ReceivesReadBy(const Step& step) {
   return reads;
 }
 
-// Adds the combines of step `s`.
-void AddCombines(const Step& step, uint16_t s, ProgramFacts& facts) {
+bool Continues(const std::vector<Place>& places, const std::vector<Place>& next) {
+  return std::ranges::equal(places, next, [](const Place& a, const Place& b) {
+    const bool in_slot = a.space == Space::kReceived || a.space == Space::kStaged;
+    return a.space == b.space && a.index == b.index &&
+           (in_slot ? a.piece + 1 == b.piece : a.block + 1 == b.block);
+  });
+}
+
+std::vector<uint16_t> RunsOf(const std::vector<Combine>& combines) {
+  std::vector<uint16_t> runs(combines.size(), 0);
+  for (size_t c = combines.size(); c-- > 1;) {
+    const Combine &before = combines[c - 1], &next = combines[c];
+    if (before.finish == next.finish && Continues(before.sources, next.sources) &&
+        Continues(before.destinations, next.destinations)) {
+      runs[c - 1] = static_cast<uint16_t>(runs[c] + 1);
+    }
+  }
+  return runs;
+}
+
+uint32_t SumOfLargest(std::vector<uint32_t> values, size_t count) {
+  std::sort(values.rbegin(), values.rend());
+  values.resize(std::min(values.size(), count));
+  return std::accumulate(values.begin(), values.end(), uint32_t{0});
+}
+
+// Adds the combines of step `s`. A round takes `most` of them or fewer.
+void AddCombines(const Step& step, uint16_t s, size_t most, ProgramFacts& facts) {
+  std::vector<uint32_t> sources, destinations;
   for (const Combine& combine : step.combines) {
-    facts.sources += static_cast<uint32_t>(combine.sources.size());
-    facts.destinations += static_cast<uint32_t>(combine.destinations.size());
+    sources.push_back(static_cast<uint32_t>(combine.sources.size()));
+    destinations.push_back(static_cast<uint32_t>(combine.destinations.size()));
+  }
+  facts.sources += SumOfLargest(std::move(sources), most);
+  facts.destinations += SumOfLargest(std::move(destinations), most);
+  for (const Combine& combine : step.combines) {
     for (const Place& place : combine.destinations) {
       if (place.space != Space::kStaged) continue;
+      std::vector<uint16_t>& composers = facts.steps[place.index].composers;
+      if (!composers.empty() && composers.back() == s) continue;
       ++facts.steps[s].conditions;
-      facts.steps[place.index].composers.push_back(s);
+      composers.push_back(s);
     }
   }
 }
 
 }  // namespace
 
-ProgramFacts FactsOf(const Program& program) {
+ProgramFacts FactsOf(const Plan& plan, const Program& program) {
+  const IndexRange most_parts{0, MaxRoundParts(plan)};
   ProgramFacts facts;
   facts.lanes = LanesOf(program);
   facts.send_sources.resize(facts.lanes.sends.size());
@@ -49,22 +81,24 @@ ProgramFacts FactsOf(const Program& program) {
     StepFacts& own = facts.steps[s];
     own.source_base = facts.sources;
     own.destination_base = facts.destinations;
-    own.staged = step.kind == StepKind::kSend && AllIn(Space::kStaged, step);
-    own.in_slot = step.kind == StepKind::kReceive && AllIn(Space::kReceived, step);
     if (step.kind == StepKind::kSend) {
+      own.staged = step.pieces.front().space == Space::kStaged;
       ProgramFacts::Sources& sources = facts.send_sources[facts.lanes.positions[s].lane];
       (own.staged ? sources.staging : sources.buffers) = true;
     }
+    own.in_slot = step.kind == StepKind::kReceive && step.pieces.front().space == Space::kReceived;
     own.reads = ReceivesReadBy(step);
+    own.runs = RunsOf(step.combines);
     for (uint16_t receive : own.reads) ++facts.steps[receive].readers;
     own.conditions += static_cast<uint32_t>(step.after.size());
     for (uint16_t before : step.after) {
       facts.steps[before].successors.push_back(static_cast<uint16_t>(s));
     }
-    AddCombines(step, static_cast<uint16_t>(s), facts);
-    if (step.kind == StepKind::kReceive && !own.in_slot) {  // one copy per piece if it is early
-      facts.sources += static_cast<uint32_t>(step.pieces.size());
-      facts.destinations += static_cast<uint32_t>(step.pieces.size());
+    AddCombines(step, static_cast<uint16_t>(s),
+                PartEntries(most_parts, step.combines.size(), plan.parts).size(), facts);
+    if (step.kind == StepKind::kReceive && !own.in_slot) {  // a copy if the slice is early
+      ++facts.sources;
+      ++facts.destinations;
     }
   }
   return facts;

@@ -11,8 +11,8 @@
 namespace mccs {
 
 struct StepFacts {
-  // Conditions for the start of the step: the steps in `after`, and for each place of a combine in
-  // a staging slot that this slot is free.
+  // Conditions for the start of the step: the steps in `after`, and that each staging slot in which
+  // it writes is free.
   uint32_t conditions = 0;
   std::vector<uint16_t> successors;  // steps that name it in `after`
   // Offsets of the step's MemOp arguments within those of a round.
@@ -20,18 +20,21 @@ struct StepFacts {
   uint32_t destination_base = 0;
   bool staged = false;   // a send from its staging slot
   bool in_slot = false;  // a receive that stays in its slot
-  // A staged send: the combines that write its slot, once per place.
+  // A staged send: the combines that write its slot, each once.
   std::vector<uint16_t> composers;
   // A receive in its slot: the number of combines that read it. A combine: the receives whose slots
   // it reads, each once.
   uint32_t readers = 0;
   std::vector<uint16_t> reads;
+  // By combine: how many of the following ones continue it, each with the next block or piece of
+  // all its places. So they are one MemOp if the blocks are whole.
+  std::vector<uint16_t> runs;
 };
 
 struct ProgramFacts {
   ProgramLanes lanes;
   std::vector<StepFacts> steps;
-  uint32_t sources = 0;  // of all MemOps of a round
+  uint32_t sources = 0;  // of all MemOps of a round, at most
   uint32_t destinations = 0;
   // By ProgramLanes::sends: some of its sends are staged, or are not.
   struct Sources {
@@ -41,7 +44,7 @@ struct ProgramFacts {
   std::vector<Sources> send_sources;
 };
 
-ProgramFacts FactsOf(const Program& program);
+ProgramFacts FactsOf(const Plan& plan, const Program& program);
 
 }  // namespace mccs
 

@@ -12,6 +12,9 @@ constexpr uint32_t kGroupsInFlight = 2;
 // Outputs of this size, over all local ranks, exceed a core's caches.
 constexpr uint64_t kLargeBytes = 8 << 20;
 
+// Combines are merged as long as they have no more bytes: then their fixed cost matters.
+constexpr uint64_t kMaxMergedBytes = 16 << 10;
+
 uint32_t RowsFor(uint32_t skew) { return std::bit_ceil(kGroupsInFlight * (skew + 1)); }
 
 }  // namespace
@@ -313,7 +316,7 @@ bool ProgramInterpreter::SubmitReady() {
 }
 
 bool ProgramInterpreter::Submit(StepRef ref) {
-  return StepOf(ref).kind == StepKind::kCombine ? SubmitCombines(ref) : SubmitCopies(ref);
+  return StepOf(ref).kind == StepKind::kCombine ? SubmitCombines(ref) : SubmitCopy(ref);
 }
 
 bool ProgramInterpreter::SubmitCombines(StepRef ref) {
@@ -322,25 +325,41 @@ bool ProgramInterpreter::SubmitCombines(StepRef ref) {
   std::byte** destinations =
       &destinations_[size_t{ref.row} * facts_.destinations + FactsFor(ref).destination_base];
   const std::vector<Combine>& combines = StepOf(ref).combines;
-  for (uint16_t c = 0; c < combines.size(); ++c) {
-    if (c >= cell.submitted) {
-      if (!SubmitCombine(ref, combines[c], sources, destinations)) return false;
-      ++cell.submitted;
+  const std::vector<uint16_t>& runs = FactsFor(ref).runs;
+  const IndexRange taken = memory_.Entries(RoundOf(ref.row), combines.size());
+  const bool equal_blocks = plan_.parts > 1;
+  Extent slice;
+  uint64_t most_merged = 0;  // after the first
+  for (size_t c = taken.begin; c < taken.end;) {
+    const Combine& combine = combines[c];
+    if (c == taken.begin || !equal_blocks) {
+      const int32_t block = combine.destinations.front().block;
+      slice = memory_.SliceOf(RoundOf(ref.row), block);
+      const bool whole = memory_.IsWhole(slice, block);
+      most_merged = whole && slice.count > 0 ? kMaxMergedBytes / memory_.Bytes(slice) : 0;
     }
-    sources += combines[c].sources.size();
-    destinations += combines[c].destinations.size();
+    size_t merged = 1;
+    if (runs[c] > 0) merged += std::min({most_merged, uint64_t{runs[c]}, taken.end - c - 1});
+    if (c - taken.begin >= cell.submitted) {
+      if (!SubmitCombine(ref, combine, slice, merged, sources, destinations)) return false;
+      cell.submitted = static_cast<uint16_t>(c - taken.begin + merged);
+    }
+    sources += merged * combine.sources.size();
+    destinations += merged * combine.destinations.size();
+    c += merged;
   }
   return true;
 }
 
-bool ProgramInterpreter::SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
+// For the block and those after it: `blocks` of them.
+bool ProgramInterpreter::SubmitCombine(StepRef ref, const Combine& combine, const Extent& slice,
+                                       uint64_t blocks, MemSource* sources,
                                        std::byte** destinations) {
-  const uint64_t elements = memory_.Elements(RoundOf(ref.row), combine.destinations.front());
-  if (elements == 0) return true;
+  if (slice.count == 0) return true;
   const bool reduces = Reduces(plan_.key.kind);
   for (size_t i = 0; i < combine.sources.size(); ++i) {
     const Place& place = combine.sources[i];
-    sources[i] = {.address = Address(ref, place)};
+    sources[i] = {.address = Address(ref, place, slice)};
     if (reduces && place.space == Space::kInput) {
       const RankMemory& rank = binding_->ranks[place.index];
       sources[i].scaled = rank.scaled;
@@ -352,14 +371,14 @@ bool ProgramInterpreter::SubmitCombine(StepRef ref, const Combine& combine, MemS
   const bool copies = combine.sources.size() == 1 && !sources[0].scaled &&
                       !(combine.finish && binding_->finish != Finish::kNone);
   for (const Place& place : combine.destinations) {
-    std::byte* address = Address(ref, place);
+    std::byte* address = Address(ref, place, slice);
     if (copies && address == sources[0].address) continue;  // in place: already there
     destinations[count++] = address;
   }
   if (count == 0) return true;
   const MemOp op{.sources = {sources, combine.sources.size()},
                  .destinations = {destinations, count},
-                 .elements = elements,
+                 .elements = slice.count * blocks,
                  .type = binding_->type,
                  .op = binding_->op,
                  .finish = combine.finish ? binding_->finish : Finish::kNone,
@@ -368,32 +387,21 @@ bool ProgramInterpreter::SubmitCombine(StepRef ref, const Combine& combine, MemS
   return At(ref).mem_ops.Submit(device_, op);
 }
 
-// The slice landed before its output was free: one copy per piece.
-bool ProgramInterpreter::SubmitCopies(StepRef ref) {
+// The slice landed before its output was free.
+bool ProgramInterpreter::SubmitCopy(StepRef ref) {
   Cell& cell = At(ref);
-  const Step& step = StepOf(ref);
-  const uint64_t round = RoundOf(ref.row);
-  MemSource* sources = &sources_[size_t{ref.row} * facts_.sources + FactsFor(ref).source_base];
-  std::byte** destinations =
-      &destinations_[size_t{ref.row} * facts_.destinations + FactsFor(ref).destination_base];
+  MemSource& source = sources_[size_t{ref.row} * facts_.sources + FactsFor(ref).source_base];
+  std::byte*& destination =
+      destinations_[size_t{ref.row} * facts_.destinations + FactsFor(ref).destination_base];
   const ReceivePort& port = receives_[facts_.lanes.positions[ref.step].lane].port;
-  const std::byte* from = port.slots.address() + (cell.slice % shape_.slots) * shape_.slot_bytes +
-                          memory_.PieceOffset(round, step, cell.submitted);
-  for (; cell.submitted < step.pieces.size(); ++cell.submitted) {
-    const uint16_t piece = cell.submitted;
-    const Place& place = step.pieces[piece];
-    const uint64_t elements = memory_.Elements(round, place);
-    if (elements == 0) continue;
-    sources[piece] = {.address = from};
-    destinations[piece] = memory_.InBuffer(round, place).address();
-    const MemOp copy{.sources = {&sources[piece], 1},
-                     .destinations = {&destinations[piece], 1},
-                     .elements = elements,
-                     .type = binding_->type};
-    if (!cell.mem_ops.Submit(device_, copy)) return false;
-    from += memory_.Bytes(round, place);
-  }
-  return true;
+  const RegionSpan slice = memory_.InBuffer(RoundOf(ref.row), StepOf(ref));
+  if (slice.bytes == 0) return true;
+  source = {.address = port.slots.address() + (cell.slice % shape_.slots) * shape_.slot_bytes};
+  destination = slice.address();
+  return cell.mem_ops.Submit(device_, {.sources = {&source, 1},
+                                       .destinations = {&destination, 1},
+                                       .elements = slice.bytes / SizeOf(binding_->type),
+                                       .type = binding_->type});
 }
 
 void ProgramInterpreter::FinishStep(StepRef ref) {
@@ -416,17 +424,17 @@ bool ProgramInterpreter::MayStream(std::span<const MemSource> sources,
   });
 }
 
-std::byte* ProgramInterpreter::Address(StepRef ref, const Place& place) {
-  const uint64_t round = RoundOf(ref.row);
+// Slices of all places of a combine have the same length and begin.
+std::byte* ProgramInterpreter::Address(StepRef ref, const Place& place, const Extent& slice) {
   if (place.space == Space::kInput || place.space == Space::kOutput) {
-    return memory_.InBuffer(round, place).address();
+    return memory_.InBuffer(place, slice).address();
   }
   const ProgramLanes::Position& position = facts_.lanes.positions[place.index];
   const RegionSpan& slots = place.space == Space::kReceived ? receives_[position.lane].port.slots
                                                             : sends_[position.lane].port.staging;
   const uint64_t slot = At(ref.row, place.index).slice % shape_.slots;
   return slots.address() + slot * shape_.slot_bytes +
-         memory_.PieceOffset(round, program_.steps[place.index], place.piece);
+         memory_.PieceOffset(RoundOf(ref.row), program_.steps[place.index], place.piece, slice);
 }
 
 }  // namespace mccs

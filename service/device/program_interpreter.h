@@ -67,7 +67,7 @@ class ProgramInterpreter {
     uint64_t slice = 0;  // sends and receives: number in the lane
     uint32_t conditions = 0;
     uint32_t readers = 0;    // receives into a slot: combines that have not read it yet
-    uint16_t submitted = 0;  // MemOps of this step submitted so far
+    uint16_t submitted = 0;  // combines of this step in the round whose MemOps are submitted
     State state = State::kBlocked;
     bool landed = false;  // receives
   };
@@ -126,13 +126,13 @@ class ProgramInterpreter {
   // Submits the remaining MemOps of the step. False: the device is full.
   bool Submit(StepRef ref);
   bool SubmitCombines(StepRef ref);
-  bool SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
-                     std::byte** destinations);
-  bool SubmitCopies(StepRef ref);
+  bool SubmitCombine(StepRef ref, const Combine& combine, const Extent& slice, uint64_t blocks,
+                     MemSource* sources, std::byte** destinations);
+  bool SubmitCopy(StepRef ref);
   void FinishStep(StepRef ref);
   bool MayStream(std::span<const MemSource> sources,
                  std::span<std::byte* const> destinations) const;
-  std::byte* Address(StepRef ref, const Place& place);
+  std::byte* Address(StepRef ref, const Place& place, const Extent& slice);
 
   Device& device_;
   const Plan& plan_;

@@ -6,8 +6,6 @@
 
 namespace mccs {
 
-static_assert(kMaxPieces <= kMaxSlicePieces);
-
 // ---- Sends --------------------------------------------------------------------------------------
 
 void SendFeed::Begin(const LaneRun& run, const std::vector<uint16_t>& steps) {
@@ -28,8 +26,8 @@ bool SendFeed::Send() {
   const SliceNumber posted = counters_.posted.Load();
   if (before == posted || !side_.turns.IsFirst(this)) return false;
   while (next_ < posted && side_.lane.has_room()) {
-    GatherPieces(order_.current());
-    const auto number = side_.lane.Post(pieces_, *run_->tag);
+    const RegionSpan slice = SliceAt(order_.current());
+    const auto number = side_.lane.Post({&slice, slice.bytes > 0 ? 1u : 0u}, *run_->tag);
     // The plan never composes a slice that is too long. But after a peer broke the lane's protocol
     // the lane accepts nothing, and the owner of the lanes ends the communicator.
     if (!number.ok() || !number->has_value()) break;
@@ -43,20 +41,14 @@ bool SendFeed::Send() {
   return true;
 }
 
-// A composed slice is contiguous in its staging slot.
-void SendFeed::GatherPieces(const StepInstance& instance) {
+// The memory of the next slice.
+RegionSpan SendFeed::SliceAt(const StepInstance& instance) const {
   const Step& step = run_->program->steps[instance.step];
-  pieces_.clear();
-  if (step.pieces.front().space == Space::kStaged) {
-    const size_t bytes = run_->memory.SliceBytes(instance.round, step);
-    if (bytes == 0) return;
-    pieces_.push_back(side_.staging.Part((next_ % shape_.slots) * shape_.slot_bytes, bytes));
-    return;
+  if (step.pieces.front().space != Space::kStaged) {
+    return run_->memory.InBuffer(instance.round, step);
   }
-  for (const Place& place : step.pieces) {
-    const RegionSpan piece = run_->memory.InBuffer(instance.round, place);
-    if (piece.bytes > 0) pieces_.push_back(piece);
-  }
+  return side_.staging.Part((next_ % shape_.slots) * shape_.slot_bytes,
+                            run_->memory.SliceBytes(instance.round, step));
 }
 
 // ---- Receives -----------------------------------------------------------------------------------
@@ -133,12 +125,9 @@ bool ReceiveFeed::Expect(const StepInstance& instance) {
   const Step& step = run_->program->steps[instance.step];
   if (expected_ < landed_ || step.pieces.front().space == Space::kReceived) return true;
   if (expected_ >= side_.released + shape_.slots) return false;
-  pieces_.clear();
-  for (const Place& place : step.pieces) {
-    pieces_.push_back(run_->memory.InBuffer(instance.round, place));
-  }
+  const RegionSpan slice = run_->memory.InBuffer(instance.round, step);
   // If some bytes have arrived already, the slice lands in its slot, and the program copies it.
-  (void)side_.lane.Expect(expected_, pieces_, *run_->tag);
+  (void)side_.lane.Expect(expected_, {&slice, 1}, *run_->tag);
   return true;
 }
 

@@ -2,8 +2,7 @@
 // (service/device/lane_ports.h). A feed belongs to one lane and one loaded plan. Feeds of several
 // plans may run at once on a lane, which takes their slices in the order of their operations.
 //
-// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only while the longest
-// list of pieces grows.
+// OWNER: the Executor. THREAD: the owning engine. Never blocks, never allocates.
 #ifndef MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
 #define MCCS_SERVICE_EXECUTOR_LANE_FEEDS_H_
 
@@ -62,7 +61,7 @@ class SendFeed {
   bool drained() const { return order_.done(); }
 
  private:
-  void GatherPieces(const StepInstance& instance);
+  RegionSpan SliceAt(const StepInstance& instance) const;
 
   SendSide& side_;
   const LaneShape shape_;
@@ -70,7 +69,6 @@ class SendFeed {
   const LaneRun* run_ = nullptr;
   IssueOrder order_;  // of the slices not yet given to the lane
   SliceNumber next_ = 0;
-  std::vector<RegionSpan> pieces_;  // scratch
 };
 
 // An incoming lane, for all of its feeds.
@@ -119,7 +117,6 @@ class ReceiveFeed {
   SliceNumber end_ = 0;  // of the run's slices
   bool done_ = true;
   std::optional<SliceTag> mismatched_tag_;
-  std::vector<RegionSpan> pieces_;  // scratch
 };
 
 }  // namespace mccs

@@ -25,6 +25,9 @@ TENANTS_TOLERANCE = 1.25
 KEPT = {(1, 2): 15_900, (1, 8): 37_850, (2, 1): 70_750, (2, 2): 82_150}
 # Likewise per exchange of messages of 8 bytes: each rank sends to and receives from a rank of the other host.
 KEPT_MESSAGES = {(2, 1): 121_800, (2, 2): 149_800}
+# Likewise of other collectives, with 8 bytes per block.
+KEPT_OF_KIND = {kind: {(2, 8): instructions} for kind, instructions in
+                (("all_gather", 180_600), ("reduce_scatter", 176_200), ("all_to_all", 324_100))}
 
 # Instructions of one host's executor per slice, in a ring all-reduce of 64 bytes per block. The number of hosts must not
 # matter.
@@ -109,6 +112,10 @@ class InstructionsPerCall(unittest.TestCase):
     def test_messages_between_two_hosts(self):
         for shape in KEPT_MESSAGES:
             self.check(*shape, KEPT_MESSAGES, "--messages")
+
+    def test_blocks_between_two_hosts_of_eight_ranks(self):
+        for kind, kept in KEPT_OF_KIND.items():
+            self.check(2, 8, kept, "--kind", kind)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <random>
 
+#include "algorithms/geometry.h"
 #include "service/config.h"
 #include "tests/sim/scenario.h"
 
@@ -217,6 +218,33 @@ TEST(SimAlgorithms, GridTakesTwoLatencies) {
                           {.costs = {}, .rules = {{OpKind::kAllToAll, Algorithm::kGrid}}}),
               2)
         << hosts;
+  }
+}
+
+// Small blocks are packed, large ones have slices of their own (kMaxPackedBytes).
+TEST(SimAlgorithms, BlocksOfSeveralRanksReachTheirRanks) {
+  const std::vector<std::vector<int>> layouts{
+      {0, 0, 0, 0, 1, 1, 1, 1}, {0, 1, 2, 1, 2, 1, 0, 1}, {0, 1, 1, 1, 2, 2}};
+  for (const std::vector<int>& layout : layouts) {
+    for (uint32_t slot_bytes : {16u << 10, 96u << 10}) {
+      SimWorldOptions options{.seed = 1, .hosts = 3, .channels = 2, .algorithms = {}};
+      options.lanes = {.slots = 3, .slot_bytes = slot_bytes};
+      options.skew = 1;
+      options.hosts = *std::ranges::max_element(layout) + 1;
+      SimWorld world(options);
+      constexpr uint64_t kMostFloats = 20'000;
+      SimJob job(world, layout, layout.size() * kMostFloats * sizeof(float));
+      ASSERT_TRUE(job.Form());
+      for (OpKind kind : {OpKind::kAllToAll, OpKind::kAllGather, OpKind::kReduceScatter,
+                          OpKind::kGather, OpKind::kScatter}) {
+        for (uint64_t count : {uint64_t{1}, uint64_t{300}, kMaxPackedBytes / sizeof(float),
+                               kMaxPackedBytes / sizeof(float) + 1, kMostFloats}) {
+          const int root = HasRoot(kind) ? static_cast<int>(layout.size()) - 1 : 0;
+          EXPECT_EQ(job.Run(kind, count, root), "")
+              << Name(kind) << " count " << count << ", slots of " << slot_bytes;
+        }
+      }
+    }
   }
 }
 

@@ -287,13 +287,12 @@ void OperationLoop::WorkOnPlans() {
 absl::StatusOr<std::shared_ptr<const Plan>> OperationLoop::FindPlan(const PostedOperation& call) {
   const bool scaled =
       call.redop == ReduceOp::kPreMulSum || (call.redop == ReduceOp::kAvg && IsFloat(call.type));
-  PlanKey key{.kind = call.kind, .root = call.root, .scaled = scaled && Reduces(call.kind)};
   for (;;) {
-    const std::optional<Algorithm> algorithm =
-        plans_->AlgorithmFor(call.kind, call.count * SizeOf(call.type));
-    if (algorithm.has_value()) {
-      key.algorithm = *algorithm;
-      MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, plans_->Find(key));
+    std::optional<PlanKey> key = plans_->KeyFor(call.kind, call.count * SizeOf(call.type));
+    if (key.has_value()) {
+      key->root = call.root;
+      key->scaled = scaled && Reduces(call.kind);
+      MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, plans_->Find(*key));
       if (plan != nullptr) return plan;
     }
     if (plan_cost() >= plan_cost_end_) return nullptr;

@@ -41,6 +41,13 @@ std::optional<Algorithm> PlanCache::AlgorithmFor(OpKind kind, uint64_t bytes) {
   return std::nullopt;
 }
 
+std::optional<PlanKey> PlanCache::KeyFor(OpKind kind, uint64_t bytes) {
+  const std::optional<Algorithm> algorithm = AlgorithmFor(kind, bytes);
+  if (!algorithm.has_value()) return std::nullopt;
+  return PlanKey{
+      .kind = kind, .algorithm = *algorithm, .packed = chooser_.Packs(kind, *algorithm, bytes)};
+}
+
 absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::Find(const PlanKey& key) {
   MCCS_ASSIGN_OR_RETURN(Cached* const cached, FindCached(key));
   return cached != nullptr ? cached->plan : nullptr;
@@ -131,19 +138,16 @@ absl::StatusOr<std::optional<double>> PlanCache::EstimateUs(const EstimatedCall&
     const bool crosses = !std::binary_search(locals.begin(), locals.end(), Rank(call.root_or_peer));
     return EstimateMessageUs(bytes, crosses, costs_);
   }
-  const std::optional<Algorithm> algorithm =
-      AlgorithmFor(call.kind, call.count * SizeOf(call.type));
-  if (!algorithm.has_value()) return std::nullopt;
-  const PlanKey key{.kind = call.kind,
-                    .algorithm = *algorithm,
-                    .root = Rank(HasRoot(call.kind) ? call.root_or_peer : 0)};
-  MCCS_ASSIGN_OR_RETURN(Cached* const cached, FindCached(key));
+  std::optional<PlanKey> key = KeyFor(call.kind, call.count * SizeOf(call.type));
+  if (!key.has_value()) return std::nullopt;
+  if (HasRoot(call.kind)) key->root = Rank(call.root_or_peer);
+  MCCS_ASSIGN_OR_RETURN(Cached* const cached, FindCached(*key));
   if (cached == nullptr) {
     wanted_->weighs = true;
     return std::nullopt;
   }
   if (!cached->weight.has_value()) {
-    wanted_ = {.kind = key.kind, .bytes = 0, .plan = key, .weighs = true};
+    wanted_ = {.kind = key->kind, .bytes = 0, .plan = *key, .weighs = true};
     return std::nullopt;
   }
   return mccs::EstimateUs(*cached->weight, {call.type, call.count, slot_bytes_}, costs_);

@@ -6,7 +6,7 @@
 // several. So the cache builds in parts of at most a few milliseconds, in the turns of the
 // communicator, whose tenant pays for them:
 //
-//   AlgorithmFor, Find, EstimateUs ──nothing yet──► Work, Work, … ──► the same call again
+//   KeyFor, Find, EstimateUs ──nothing yet──► Work, Work, … ──► the same call again
 //
 // OWNER: OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_PLAN_CACHE_H_
@@ -61,6 +61,8 @@ class PlanCache {
   // The algorithm of a call with `bytes` bytes of count; the same on all hosts. Nothing: Work has
   // to prepare the choice. REQUIRES: `kind` has plans.
   std::optional<Algorithm> AlgorithmFor(OpKind kind, uint64_t bytes);
+  // The key of its plan, without root and scale; nothing as above.
+  std::optional<PlanKey> KeyFor(OpKind kind, uint64_t bytes);
   // The plan for `key`; null: Work has to build it. A new plan replaces the least recently used
   // one. A plan outlives its place in the cache, and the cache, while its user holds it.
   absl::StatusOr<std::shared_ptr<const Plan>> Find(const PlanKey& key);

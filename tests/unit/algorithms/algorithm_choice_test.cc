@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "algorithms/geometry.h"
 #include "tests/unit/algorithms/plan_cases.h"
 
 namespace mccs {
@@ -33,6 +34,9 @@ class Choice {
             {.layout = layout_, .orders = orders_, .slot_bytes = 96 << 10, .max_peers = max_peers},
             std::move(parameters)) {}
   Algorithm Of(OpKind kind, uint64_t bytes) { return chooser_.Choose(kind, bytes); }
+  bool Packs(OpKind kind, Algorithm algorithm, uint64_t bytes) const {
+    return chooser_.Packs(kind, algorithm, bytes);
+  }
   Algorithm OfAllReduce(uint64_t bytes) { return Of(OpKind::kAllReduce, bytes); }
 
  private:
@@ -122,9 +126,27 @@ TEST(AlgorithmChoice, UsesGridsIfDirectLanesDoNotFit) {
   }
   const ChoiceParameters ruled{.costs = kFar, .rules = {{OpKind::kAllToAll, Algorithm::kDirect}}};
   // Slots for 63 peers and staging memory for six are the memory of 35 peers.
-  EXPECT_EQ(Choice(64, ruled, 35).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
-  EXPECT_EQ(Choice(64, ruled, 34).Of(OpKind::kAllToAll, 8), Algorithm::kGrid)
+  EXPECT_EQ(Choice(64, ruled, 35).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 34).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kGrid)
       << "the rule has no plan";
+  // Packed blocks need staging memory for each peer too, on one of two channels.
+  EXPECT_EQ(Choice(64, ruled, 49).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 48).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
+}
+
+TEST(AlgorithmChoice, PacksSmallBlocksOfSeveralRanks) {
+  Choice choice(4);
+  for (OpKind kind : {OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter}) {
+    EXPECT_TRUE(choice.Packs(kind, Algorithm::kDirect, kMaxPackedBytes));
+    EXPECT_FALSE(choice.Packs(kind, Algorithm::kDirect, kMaxPackedBytes + 1));
+  }
+  for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {
+    EXPECT_TRUE(choice.Packs(kind, Algorithm::kRing, 8));
+    EXPECT_FALSE(choice.Packs(kind, Algorithm::kPat, 8)) << "always packs";
+  }
+  EXPECT_FALSE(choice.Packs(OpKind::kAllReduce, Algorithm::kRing, 8)) << "has one part";
+  EXPECT_FALSE(choice.Packs(OpKind::kAllReduce, Algorithm::kDirect, 8));
+  EXPECT_FALSE(Choice(1).Packs(OpKind::kAllGather, Algorithm::kRing, 8));
 }
 
 TEST(AlgorithmChoice, UsesPatForSmallAllGathersAndReduceScatters) {

@@ -13,26 +13,37 @@ namespace geometry_test {
 
 constexpr uint32_t kSlotBytes = 256 << 10;
 
-Plan MakePlan(OpKind kind, std::vector<int> ranks, int channels = 1) {
-  return BuildAll({.kind = kind}, BlockLayout(ranks),
+Plan MakePlan(OpKind kind, std::vector<int> ranks, int channels = 1, bool packed = false) {
+  PlanKey key = KeyOf(kind);
+  key.packed = packed;
+  return BuildAll(key, BlockLayout(ranks),
                   VariedOrders(static_cast<int>(ranks.size()), channels))[0];
 }
 
-// Every block is covered once, in order of channels and rounds, in multiples of 64 bytes.
+// Every block is covered once by each part, in order of channels and rounds, in multiples of 64
+// bytes.
 void ExpectCovered(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
   const Geometry geometry(plan, type, count, slot_bytes);
   uint64_t total = 0;
   for (int32_t block = 0; block < plan.blocks; ++block) {
     uint64_t covered = 0;
+    size_t next_part = 0;
     for (const Program& program : plan.programs) {
       for (uint64_t round = 0; round < geometry.rounds(program.channel); ++round) {
         const Extent slice = geometry.Slice(program.channel, round, block);
+        const IndexRange parts = geometry.Parts(round);
+        ASSERT_EQ(parts.begin, next_part);
+        next_part = parts.end % static_cast<size_t>(plan.parts);
         if (slice.count == 0) continue;
+        ASSERT_LE(
+            slice.count * SizeOf(type) * static_cast<uint64_t>(plan.max_pieces) * parts.size(),
+            slot_bytes);
+        if (parts.begin > 0) continue;
         ASSERT_EQ(slice.begin, covered);
         ASSERT_EQ(slice.begin * SizeOf(type) % kAlignmentBytes, 0u);
-        ASSERT_LE(slice.count * SizeOf(type) * static_cast<uint64_t>(plan.max_pieces), slot_bytes);
         covered += slice.count;
       }
+      ASSERT_EQ(next_part, 0u);
       ASSERT_EQ(geometry.Slice(program.channel, geometry.rounds(program.channel), block).count, 0u);
     }
     ASSERT_EQ(covered, geometry.BlockLength(block));
@@ -45,12 +56,12 @@ TEST(Geometry, CoversEveryElementOnce) {
   constexpr uint64_t kSeed = 20261121;
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
   std::mt19937_64 random(kSeed);
-  for (OpKind kind :
-       {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather, OpKind::kBroadcast}) {
+  for (OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
+                      OpKind::kBroadcast, OpKind::kAllToAll}) {
     for (const std::vector<int>& ranks :
          {std::vector<int>{1}, {4}, {1, 1}, {2, 3, 1}, {1, 1, 1, 1, 1}}) {
       for (int channels : {1, 2, 3, 4}) {
-        const Plan plan = MakePlan(kind, ranks, channels);
+        const Plan plan = MakePlan(kind, ranks, channels, random() % 2 == 0);
         for (int i = 0; i < 60; ++i) {
           const uint64_t count = random() >> (44 + random() % 20);
           const DataType type = static_cast<DataType>(random() % kDataTypes);
@@ -107,13 +118,41 @@ TEST(Geometry, AMediumBufferStillFillsThePipeline) {
 }
 
 TEST(Geometry, SlicesHaveAMinimumLength) {
-  for (const std::vector<int>& ranks : {std::vector<int>{1, 1}, {4, 4}}) {
-    const Plan plan = MakePlan(OpKind::kAllGather, ranks);
-    const uint64_t least = kMinSliceBytes / static_cast<uint64_t>(plan.max_pieces);
-    const Geometry geometry(plan, DataType::kInt8, 2 * least, 1 << 20);
-    EXPECT_EQ(geometry.rounds(ChannelId(0)), 2u);
-    EXPECT_EQ(geometry.Slice(ChannelId(0), 0, 0).count, least);
+  const Plan plan = MakePlan(OpKind::kAllGather, {1, 1});
+  const Geometry geometry(plan, DataType::kInt8, 2 * kMinSliceBytes, 1 << 20);
+  EXPECT_EQ(geometry.rounds(ChannelId(0)), 2u);
+  EXPECT_EQ(geometry.Slice(ChannelId(0), 0, 0).count, kMinSliceBytes);
+}
+
+TEST(Geometry, AStraightSliceIsOnePartOfOneBlock) {
+  const Plan plan = MakePlan(OpKind::kAllToAll, {4, 4}, 2);
+  for (uint64_t bytes : {kMaxPackedBytes + 1, uint64_t{kSlotBytes}, uint64_t{16} << 20}) {
+    const Geometry geometry(plan, DataType::kInt8, bytes, kSlotBytes);
+    for (int32_t c : {0, 1}) {
+      for (uint64_t round = 0; round < geometry.rounds(ChannelId(c)); ++round) {
+        EXPECT_EQ(geometry.Parts(round).size(), 1u);
+      }
+    }
+    EXPECT_GE(geometry.Slice(ChannelId(0), 0, 0).count, kMaxPackedBytes);
   }
+  // Full slots, except for what a division by whole slices takes.
+  EXPECT_GE(Geometry(plan, DataType::kInt8, 64 << 20, kSlotBytes).Slice(ChannelId(0), 0, 0).count,
+            kSlotBytes - kSlotBytes / 64);
+}
+
+TEST(Geometry, APackedSliceHasSeveralWholeBlocks) {
+  const Plan plan = MakePlan(OpKind::kAllToAll, {8, 8}, 2, true);
+  const auto slices = [&](uint64_t bytes) {
+    const Geometry geometry(plan, DataType::kInt8, bytes, 96 << 10);
+    EXPECT_EQ(geometry.Slice(ChannelId(0), 0, 0).count, bytes) << "the whole block";
+    EXPECT_EQ(geometry.rounds(ChannelId(1)), 0u) << "all on the first channel";
+    return geometry.rounds(ChannelId(0));
+  };
+  EXPECT_EQ(slices(8), 1u);
+  EXPECT_EQ(slices(kMinSliceBytes / 64), 1u);
+  EXPECT_EQ(slices(kMinSliceBytes / 32), 2u);
+  EXPECT_EQ(slices(kMinSliceBytes / 8), kTargetRounds);
+  EXPECT_EQ(slices(kMaxPackedBytes), 11u) << "six blocks fill a slot";
 }
 
 TEST(Geometry, TheLastSliceIsNotTiny) {

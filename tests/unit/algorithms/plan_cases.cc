@@ -119,9 +119,9 @@ class Chains {
 int LongestChain(const std::vector<Plan>& plans) { return Chains(plans).Longest(); }
 
 std::string Describe(const PlanKey& key, const Layout& layout) {
-  std::string text =
-      absl::StrCat(std::string(Name(key.kind)), " by ", std::string(Name(key.algorithm)), " root ",
-                   key.root.value(), key.scaled ? " scaled" : "", ", hosts");
+  std::string text = absl::StrCat(
+      std::string(Name(key.kind)), " by ", std::string(Name(key.algorithm)), " root ",
+      key.root.value(), key.scaled ? " scaled" : "", key.packed ? " packed" : "", ", hosts");
   for (const auto& host : layout.hosts) {
     absl::StrAppend(&text, " {");
     for (size_t i = 0; i < host.size(); ++i) absl::StrAppend(&text, i ? " " : "", host[i].value());

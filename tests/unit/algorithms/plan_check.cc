@@ -29,7 +29,7 @@ absl::Status CheckQuestion(std::span<const Plan> plans, const Layout& layout,
     return absl::InvalidArgumentError(
         absl::StrCat(std::string(Name(plan.key.kind)), " has no in-place form"));
   }
-  if (plan.blocks < 1 || plan.max_pieces < 1 || options.slots < 1 ||
+  if (plan.blocks < 1 || plan.max_pieces < 1 || plan.parts < 1 || options.slots < 1 ||
       options.slot_bytes < kAlignmentBytes * static_cast<uint64_t>(plan.max_pieces)) {
     return absl::InvalidArgumentError(
         absl::StrCat(plan.blocks, " blocks, ", plan.max_pieces, " pieces, ", options.slots,
@@ -44,24 +44,47 @@ absl::Status TooLong(ChannelId channel, const Geometry& geometry) {
                                                  " rounds are too many to check; lower the count"));
 }
 
+// Checks that the rounds of a channel take all parts in turn, in slices that fit their slots.
+absl::Status CheckParts(const Plan& plan, const Geometry& geometry, ChannelId channel,
+                        const CheckOptions& options) {
+  if (geometry.rounds(channel) > kMaxCheckedEvents) return TooLong(channel, geometry);
+  size_t next = 0;
+  for (uint64_t round = 0; round < geometry.rounds(channel); ++round) {
+    const IndexRange parts = geometry.Parts(round);
+    const uint64_t pieces = parts.size() * static_cast<uint64_t>(plan.max_pieces);
+    const uint64_t bytes = geometry.Slice(channel, round, 0).count * SizeOf(options.type);
+    const bool follows = parts.begin == next && parts.size() > 0 &&
+                         geometry.SliceOf(round) < geometry.slices(channel);
+    if (!follows || pieces * bytes > options.slot_bytes) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "channel ", channel.value(), ", round ", round, ": parts ", parts.begin, " to ",
+          parts.end, " of ", plan.parts, ", in slices of ", pieces * bytes, " bytes"));
+    }
+    next = parts.end == static_cast<size_t>(plan.parts) ? 0 : parts.end;
+  }
+  if (next == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "channel ", channel.value(), ": the last rounds take ", next, " parts of ", plan.parts));
+}
+
 // Checks that channels and rounds cover each block without gap or overlap, slices fit their slots,
 // and blocks fill the buffer.
 absl::Status CheckCut(const Plan& plan, const Geometry& geometry, const CheckOptions& options) {
-  const uint64_t piece_bytes = options.slot_bytes / static_cast<uint64_t>(plan.max_pieces);
+  for (const Program& program : plan.programs) {
+    MCCS_RETURN_IF_ERROR(CheckParts(plan, geometry, program.channel, options));
+  }
   uint64_t total = 0;
   for (int32_t block = 0; block < plan.blocks; ++block) {
     uint64_t covered = 0;
     for (const Program& program : plan.programs) {
-      if (geometry.rounds(program.channel) > kMaxCheckedEvents)
-        return TooLong(program.channel, geometry);
       for (uint64_t round = 0; round < geometry.rounds(program.channel); ++round) {
+        if (geometry.Parts(round).begin > 0) continue;  // the same slice again
         const Extent slice = geometry.Slice(program.channel, round, block);
-        const bool joins = slice.count == 0 || slice.begin == covered;
-        if (!joins || slice.count * SizeOf(options.type) > piece_bytes) {
+        if (slice.count > 0 && slice.begin != covered) {
           return absl::FailedPreconditionError(
               absl::StrCat("channel ", program.channel.value(), ", round ", round, ", block ",
                            block, ": slice of ", slice.count, " elements from ", slice.begin,
-                           " on; ", covered, " are covered, ", piece_bytes, " bytes fit"));
+                           " on; ", covered, " are covered"));
         }
         covered += slice.count;
       }

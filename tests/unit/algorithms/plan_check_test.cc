@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/direct.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"
@@ -17,6 +16,7 @@ namespace plan_check_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Four hosts or fewer, one channel, a few rounds.
 struct Bench {
@@ -62,7 +62,7 @@ TEST(PlanCheck, AContributionTwiceIsNamed) {
   Bench bench({2, 2, 2});
   auto& sources = bench.step(1, kSecondCombine).combines[0].sources;
   sources.push_back(sources.back());
-  EXPECT_THAT(bench.Verdict(), HasSubstr("has rank 3's input (block 0, round 0) twice"));
+  EXPECT_THAT(bench.Verdict(), HasSubstr("has rank 3's input (block 0, slice 0) twice"));
 }
 
 TEST(PlanCheck, AWrongBlockIsNamed) {
@@ -217,8 +217,8 @@ TEST(PlanCheck, ABlockForTheWrongRankIsNamed) {
   ASSERT_EQ(bench.Verdict(), "");
   std::swap(bench.step(0, 1).pieces[0], bench.step(0, 1).pieces[1]);
   EXPECT_THAT(bench.Verdict(),
-              HasSubstr("block 0 of the output of rank 2 has rank 0's input (block 3, round 0) "
-                        "instead of rank 0's input (block 2, round 0)"));
+              HasSubstr("block 0 of the output of rank 2 has rank 0's input (block 3, slice 0) "
+                        "instead of rank 0's input (block 2, slice 0)"));
 }
 
 TEST(PlanCheck, AGatherThatMissesARankIsNamed) {
@@ -249,22 +249,48 @@ TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
 
 // A host that sends all slices before it receives needs as many slots as it sends slices.
 TEST(PlanCheck, ManySlicesAtOnceToAHostThatDoesTheSameAreADeadlock) {
-  const Layout layout = BlockLayout({3, 3});
-  const ChannelOrders orders = VariedOrders(2, 1);
-  const PlanKey key = KeyOf(OpKind::kAllToAll);
-  CheckOptions options{.count = 16, .slots = 2, .slot_bytes = 64, .skew = 0};
-  std::vector<Plan> plans = BuildAll(key, layout, orders);
-  for (int h : {0, 1}) {
-    plans[h].max_pieces = 1;
-    plans[h].programs = {
-        *DirectExchange(key, Ring(layout, orders.rings[0], ChannelId(0), HostIndex(h)), 1)};
-  }
-  EXPECT_EQ(CheckPlans(plans, layout, options).message(), "");
-  for (int h : {0, 1}) {
-    std::stable_partition(plans[h].programs[0].steps.begin(), plans[h].programs[0].steps.end(),
-                          [](const Step& s) { return s.kind != StepKind::kReceive; });
-  }
-  EXPECT_THAT(CheckPlans(plans, layout, options).message(), HasSubstr("deadlock"));
+  Bench bench({1, 1}, KeyOf(OpKind::kAllToAll));
+  const auto send_thrice = [&](bool alternate) {
+    for (int h : {0, 1}) {
+      const Step send = bench.step(h, 1), receive = bench.step(h, 2);
+      bench.steps(h).resize(1);
+      for (int i = 0; i < 3; ++i) {
+        bench.steps(h).push_back(send);
+        if (alternate) bench.steps(h).push_back(receive);
+      }
+      if (!alternate) bench.steps(h).insert(bench.steps(h).end(), 3, receive);
+    }
+  };
+  bench.options = {.count = 16, .slots = 2, .slot_bytes = 64, .skew = 0};
+  const std::vector<Plan> plans = bench.plans;
+  send_thrice(true);
+  EXPECT_THAT(bench.Verdict(), Not(HasSubstr("deadlock")));
+  bench.plans = plans;
+  send_thrice(false);
+  EXPECT_THAT(bench.Verdict(), HasSubstr("deadlock"));
+}
+
+TEST(PlanCheck, ASliceThatIsNotContiguousIsNamed) {
+  PlanKey key = KeyOf(OpKind::kAllGather);
+  key.packed = true;
+  Bench bench({2, 2}, key);
+  std::vector<Step>& steps = bench.steps(0);
+  const auto receive = std::ranges::find(steps, StepKind::kReceive, &Step::kind);
+  ASSERT_EQ(receive->pieces.size(), 2u);
+  ASSERT_EQ(receive->pieces[0].space, Space::kOutput) << "two successive blocks";
+  EXPECT_EQ(bench.Verdict(), "");
+  std::swap(receive->pieces[0], receive->pieces[1]);
+  EXPECT_THAT(bench.Verdict(), HasSubstr("has a slice of pieces that are not contiguous"));
+  Bench whole({2, 2}, key);
+  for (Plan& plan : whole.plans) plan.parts = 1;
+  EXPECT_THAT(whole.Verdict(), HasSubstr("max_pieces is 1"));
+}
+
+TEST(PlanCheck, ACombineOfAPieceOfAnotherRoundIsNamed) {
+  Bench bench({2, 2}, {.kind = OpKind::kReduceScatter});
+  std::vector<Combine>& combines = bench.steps(0).back().combines;
+  std::swap(combines[0], combines[1]);
+  EXPECT_THAT(bench.Verdict(), HasSubstr("has combine 0 in another part than piece 1"));
 }
 
 TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
@@ -390,6 +416,10 @@ TEST_P(Mutants, AllAreKilled) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Mutants,
     testing::Values(PlanKey{.kind = OpKind::kAllReduce},
+                    PlanKey{.kind = OpKind::kReduceScatter, .packed = true},
+                    PlanKey{.kind = OpKind::kAllGather, .packed = true},
+                    PlanKey{
+                        .kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect, .packed = true},
                     PlanKey{.kind = OpKind::kAllReduce, .scaled = true},
                     PlanKey{.kind = OpKind::kReduceScatter},
                     PlanKey{.kind = OpKind::kReduceScatter, .scaled = true},
@@ -403,6 +433,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) {
       const PlanKey& key = info.param;
       return std::string(Name(key.kind)) + (key.scaled ? "_scaled" : "") +
+             (key.packed ? "_packed" : "") +
              (key.algorithm == UsualAlgorithm(key.kind) ? ""
                                                         : "_" + std::string(Name(key.algorithm)));
     });

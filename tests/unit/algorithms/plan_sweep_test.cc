@@ -1,6 +1,7 @@
 // Proves the plans over a sweep of layouts, kinds, channels, slots, skews and counts. Not every
 // combination: each test combines the parameters that can interact and varies the others in turn,
 // and prints how many cases it proved.
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -33,14 +34,29 @@ std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
   return all;
 }
 
-// The kind with every algorithm that supports it, scaled or not if it reduces.
+// Plans of several parts can be packed.
+bool HasParts(OpKind kind, Algorithm algorithm) {
+  if (algorithm == Algorithm::kDirect) return Exchanges(kind);
+  return algorithm == Algorithm::kRing &&
+         (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter);
+}
+
+// The kind with every algorithm that supports it: scaled or not if it reduces, packed or not.
 void AddKeys(OpKind kind, Rank root, int hosts, std::vector<PlanKey>* keys) {
   for (int i = 0; i < kAlgorithms; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
     if (!Supports(algorithm, kind, hosts)) continue;
-    keys->push_back({.kind = kind, .algorithm = algorithm, .root = root});
-    if (!Reduces(kind)) continue;
-    keys->push_back({.kind = kind, .algorithm = algorithm, .root = root, .scaled = true});
+    for (bool scaled : {false, true}) {
+      for (bool packed : {false, true}) {
+        if ((scaled && !Reduces(kind)) || (packed && (hosts == 1 || !HasParts(kind, algorithm))))
+          continue;
+        keys->push_back({.kind = kind,
+                         .algorithm = algorithm,
+                         .root = root,
+                         .scaled = scaled,
+                         .packed = packed});
+      }
+    }
   }
 }
 
@@ -90,6 +106,12 @@ class PlanSweep : public testing::Test {
 
 // Small slots, so that even these counts need several rounds.
 uint32_t SlotBytes(const Plan& plan) { return 64 * static_cast<uint32_t>(plan.max_pieces); }
+// Packed: for one to four blocks, or less than one.
+uint32_t SlotBytes(const Plan& plan, uint64_t block_bytes, int turn) {
+  if (!plan.key.packed) return SlotBytes(plan);
+  const uint64_t blocks = static_cast<uint64_t>(turn % 5);
+  return static_cast<uint32_t>(std::max<uint64_t>(64, blocks * block_bytes));
+}
 
 TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
   int turn = 0;
@@ -105,7 +127,7 @@ TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
           // Slightly more than four rounds of one channel, for any number of blocks.
           CheckOptions options{.count = CountOf(plans[0], 67),
                                .slots = slots,
-                               .slot_bytes = SlotBytes(plans[0]),
+                               .slot_bytes = SlotBytes(plans[0], 67 * sizeof(float), turn / 3),
                                .skew = static_cast<uint32_t>(turn) % slots};
           ASSERT_TRUE(Prove(key, layout, plans, options));
           options.in_place = true;
@@ -125,11 +147,14 @@ TEST_F(PlanSweep, EveryLegalWindowIsProved) {
         const auto plans = BuildAll(key, layout, VariedOrders(hosts, 1));
         for (uint32_t slots = 1; slots <= 4; ++slots) {
           for (uint32_t skew = 0; skew < slots; ++skew) {
-            // Seven rounds: groups of each size, with a remainder.
+            // Seven rounds: groups of each size, with a remainder. If a round packs blocks, as
+            // many as there are parts.
+            const uint64_t count = CountOf(plans[0], 16 * 7) - 3;
+            const auto blocks = static_cast<int>(slots + skew);
             ASSERT_TRUE(Prove(key, layout, plans,
-                              {.count = CountOf(plans[0], 16 * 7) - 3,
+                              {.count = count,
                                .slots = slots,
-                               .slot_bytes = SlotBytes(plans[0]),
+                               .slot_bytes = SlotBytes(plans[0], count * sizeof(float), blocks),
                                .skew = skew,
                                .in_place = HasInPlaceForm(key)}));
           }
@@ -149,7 +174,8 @@ TEST_F(PlanSweep, EveryCountAndTypeIsProved) {
         for (uint64_t count : kCounts) {
           for (DataType type : kTypes) {
             // Larger slots for large counts: the number of rounds matters, not that of elements.
-            const uint32_t slot_bytes = SlotBytes(plans[0]) * (count > 64 ? 8 : 1);
+            const uint32_t slot_bytes =
+                SlotBytes(plans[0], count * SizeOf(type), channels) * (count > 64 ? 8 : 1);
             ASSERT_TRUE(Prove(key, layout, plans,
                               {.type = type,
                                .count = count,
@@ -174,7 +200,7 @@ TEST_F(PlanSweep, LongRingsAndManyLocalRanksAreProved) {
         ASSERT_TRUE(Prove(key, layout, plans,
                           {.count = CountOf(plans[0], 80),
                            .slots = slots,
-                           .slot_bytes = SlotBytes(plans[0]),
+                           .slot_bytes = SlotBytes(plans[0], 80 * sizeof(float), 3),
                            .skew = slots - 1,
                            .in_place = HasInPlaceForm(key) && slots == 2}));
       }

@@ -62,7 +62,8 @@ TEST(RingPlan, AllGatherAndReduceScatterTakeHostsMinusOneHops) {
     const Plan plan = BuildAll({.kind = kind}, BlockLayout({1, 3, 2, 1}), VariedOrders(4, 1))[1];
     EXPECT_EQ(CountSteps(plan.programs[0], StepKind::kSend), 3);
     EXPECT_EQ(plan.blocks, 7);
-    EXPECT_EQ(plan.max_pieces, 3);
+    EXPECT_EQ(plan.max_pieces, 1);
+    EXPECT_EQ(plan.parts, 3);
   }
 }
 

@@ -201,6 +201,40 @@ TEST_F(ProgramRun, StepWaitsForAllItsCombines) {
   EXPECT_EQ(Output(0), Sum(0));
 }
 
+// Four blocks of 16 elements; the combines copy them in this order.
+class ProgramRunBlocks : public ProgramRunFixture {
+ protected:
+  static constexpr int kBlocks = 4;
+  static constexpr uint64_t kCount = 16 * kBlocks;
+
+  size_t MemOpsOf(const std::vector<int32_t>& order) {
+    Plan plan;
+    plan.key.kind = OpKind::kAllReduce;
+    plan.blocks = kBlocks;
+    plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
+    plan.crosses_hosts = true;
+    Step step;
+    for (int32_t block : order) {
+      step.combines.push_back({.sources = {{Space::kInput, 0, 0, block}},
+                               .destinations = {{Space::kOutput, 0, 0, block}}});
+    }
+    plan.programs = {{.channel = ChannelId(0), .steps = {step}}};
+    const size_t before = device_.submitted;
+    StartPlan(std::move(plan), kCount);
+    Turn();
+    FinishAllAndTurn();
+    EXPECT_TRUE(done());
+    EXPECT_EQ(outputs_[0], inputs_[0]);
+    return device_.submitted - before;
+  }
+};
+
+TEST_F(ProgramRunBlocks, AdjacentCombinesAreOneMemOp) {
+  EXPECT_EQ(MemOpsOf({0, 1, 2, 3}), 1u);
+  EXPECT_EQ(MemOpsOf({2, 3, 0, 1}), 2u);
+  EXPECT_EQ(MemOpsOf({3, 2, 1, 0}), 4u);
+}
+
 TEST_F(ProgramRun, SkipsCopyOntoItself) {
   Plan plan;
   plan.key.kind = OpKind::kAllGather;

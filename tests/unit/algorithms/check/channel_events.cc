@@ -154,12 +154,14 @@ absl::Status ChannelEvents::AddInstances() {
     instances_.resize(instances_.size() + rounds_ * program.steps.size());
     IssueOrder order(program, rounds_, proof_.options.skew);
     for (; !order.done(); order.Advance()) {
- const StepInstance next = order.current();
+      const StepInstance next = order.current();
       const int host = static_cast<int>(h);
       const InstanceId id = Find(host, next.round, next.step);
       instances_[id].round = next.round;
+      instances_[id].block_slice = proof_.geometry.SliceOf(next.round);
       instances_[id].position = next.step;
       AddInstance(host, id, program.steps[next.step]);
+      instances_[id].step = StepInRound(program, next);
     }
   }
   if (graph_.events() > kMaxCheckedEvents) {
@@ -168,6 +170,36 @@ absl::Status ChannelEvents::AddInstances() {
                      " events are too many to check; lower the count"));
   }
   return absl::OkStatus();
+}
+
+// Pieces of slots are numbered from 0 in each round.
+const Step* ChannelEvents::StepInRound(const Program& program, const StepInstance& instance) {
+  const Step& whole = program.steps[instance.step];
+  const int32_t parts = proof_.plans[0].parts;
+  if (parts == 1) return &whole;
+  const IndexRange range = proof_.geometry.Parts(instance.round);
+  const auto entries = [&](const auto& list) {
+    const IndexRange taken = PartEntries(range, list.size(), parts);
+    return std::vector(list.begin() + static_cast<std::ptrdiff_t>(taken.begin),
+                       list.begin() + static_cast<std::ptrdiff_t>(taken.end));
+  };
+  const auto renumber = [&](Place& place) {
+    if (place.space != Space::kReceived && place.space != Space::kStaged) return;
+    const size_t pieces = program.steps[place.index].pieces.size();
+    place.piece = static_cast<uint16_t>(place.piece - PartEntries(range, pieces, parts).begin);
+  };
+  Step& step = steps_in_rounds_.emplace_back(Step{.kind = whole.kind,
+                                                  .combines = entries(whole.combines),
+                                                  .pieces = entries(whole.pieces),
+                                                  .peer = whole.peer,
+                                                  .after = whole.after,
+                                                  .stage = whole.stage});
+  for (Place& place : step.pieces) renumber(place);
+  for (Combine& combine : step.combines) {
+    for (Place& place : combine.sources) renumber(place);
+    for (Place& place : combine.destinations) renumber(place);
+  }
+  return &step;
 }
 
 void ChannelEvents::AddInstance(int host, InstanceId id, const Step& step) {

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -31,6 +32,7 @@
 
 #include "absl/status/statusor.h"
 #include "algorithms/geometry.h"
+#include "algorithms/issue_order.h"
 #include "tests/unit/algorithms/plan_check.h"
 
 namespace mccs::check {
@@ -87,12 +89,13 @@ using InstanceId = uint32_t;
 struct Instance {
   int host = 0;
   uint64_t round = 0;
+  uint64_t block_slice = 0;  // which slice of its blocks
   uint16_t position = 0;
-  const Step* step = nullptr;
-  bool staged = false;  // a send from its staging slot
-  size_t lane = 0;      // sends and receives: index in lanes()
-  uint64_t slice = 0;   // sends and receives: number on the lane
-  InstanceId peer = 0;  // sends and receives: the matching instance
+  const Step* step = nullptr;  // with the pieces or combines of the round only
+  bool staged = false;         // a send from its staging slot
+  size_t lane = 0;             // sends and receives: index in lanes()
+  uint64_t slice = 0;          // sends and receives: number on the lane
+  InstanceId peer = 0;         // sends and receives: the matching instance
   EventId begin = 0;
   EventId delivered = 0;  // sends
   EventId landing = 0;    // receives
@@ -123,7 +126,8 @@ class ChannelEvents {
   InstanceId Find(int host, uint64_t round, uint16_t position) const;
   const EventGraph& graph() const { return graph_; }
   ChannelId channel() const { return channel_; }
-  uint64_t rounds() const { return rounds_; }
+  // Slices of a block.
+  uint64_t block_slices() const { return proof_.geometry.slices(channel_); }
   const std::vector<Lane>& lanes() const { return lanes_; }
   std::string Where(const Instance& instance) const;
 
@@ -136,6 +140,7 @@ class ChannelEvents {
 
   ChannelEvents(const ProofInput& proof, ChannelId channel);
   absl::Status AddInstances();
+  const Step* StepInRound(const Program& program, const StepInstance& instance);
   void AddInstance(int host, InstanceId id, const Step& step);
   size_t LaneOf(int from, int to);
   absl::Status MatchLanes();
@@ -147,6 +152,7 @@ class ChannelEvents {
   ProofInput proof_;
   ChannelId channel_;
   uint64_t rounds_ = 0;
+  std::deque<Step> steps_in_rounds_;
   std::vector<Host> hosts_;
   std::vector<Lane> lanes_;
   std::map<std::pair<int, int>, size_t> lane_by_ends_;

@@ -30,11 +30,11 @@ Memory::Memory(const ProofInput& proof, const ChannelEvents& events)
     : proof_(proof),
       events_(events),
       blocks_(static_cast<size_t>(proof.plans[0].blocks)),
-      pieces_(static_cast<size_t>(proof.plans[0].max_pieces)) {
+      pieces_(static_cast<size_t>(proof.plans[0].max_pieces) * proof.geometry.Parts(0).size()) {
   size_t next = 0;
   for (const std::vector<Rank>& ranks : proof.layout.hosts) {
     buffers_.push_back(static_cast<CellId>(next));
-    next += 2 * ranks.size() * blocks_ * events.rounds();
+    next += 2 * ranks.size() * blocks_ * events.block_slices();
   }
   for (const Lane& lane : events.lanes()) {
     LaneCells& cells = lanes_.emplace_back();
@@ -46,27 +46,27 @@ Memory::Memory(const ProofInput& proof, const ChannelEvents& events)
   cells_ = next;
 }
 
-CellId Memory::BufferCell(int host, uint64_t round, size_t buffer, int32_t block) const {
+CellId Memory::BufferCell(int host, uint64_t slice, size_t buffer, int32_t block) const {
   const size_t row = buffer * blocks_ + static_cast<size_t>(block);
-  return static_cast<CellId>(buffers_[host] + row * events_.rounds() + round);
+  return static_cast<CellId>(buffers_[host] + row * events_.block_slices() + slice);
 }
 
-CellId Memory::Input(int host, uint64_t round, uint16_t local, int32_t block) const {
-  return BufferCell(host, round, 2 * size_t{local}, block);
+CellId Memory::Input(int host, uint64_t slice, uint16_t local, int32_t block) const {
+  return BufferCell(host, slice, 2 * size_t{local}, block);
 }
 
 // In place, block by block: the unblocked one of the two buffers contains only its rank's own block
 // and is at that block's position in the other.
-CellId Memory::Output(int host, uint64_t round, uint16_t local, int32_t block) const {
-  return BufferCell(host, round, 2 * size_t{local} + (proof_.options.in_place ? 0 : 1), block);
+CellId Memory::Output(int host, uint64_t slice, uint16_t local, int32_t block) const {
+  return BufferCell(host, slice, 2 * size_t{local} + (proof_.options.in_place ? 0 : 1), block);
 }
 
 CellId Memory::Cell(const Instance& instance, const Place& place) const {
   switch (place.space) {
     case Space::kInput:
-      return Input(instance.host, instance.round, place.index, place.block);
+      return Input(instance.host, instance.block_slice, place.index, place.block);
     case Space::kOutput:
-      return Output(instance.host, instance.round, place.index, place.block);
+      return Output(instance.host, instance.block_slice, place.index, place.block);
     default:
       break;
   }

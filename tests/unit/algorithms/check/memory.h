@@ -22,8 +22,8 @@ class Memory {
 
   size_t cells() const { return cells_; }
   CellId Cell(const Instance& instance, const Place& place) const;
-  CellId Input(int host, uint64_t round, uint16_t local, int32_t block) const;
-  CellId Output(int host, uint64_t round, uint16_t local, int32_t block) const;
+  CellId Input(int host, uint64_t slice, uint16_t local, int32_t block) const;
+  CellId Output(int host, uint64_t slice, uint16_t local, int32_t block) const;
 
   // Whether a copy is omitted because it would copy a place onto itself.
   bool IsOmitted(const Instance& instance, const Combine& combine, const Place& destination) const;
@@ -51,7 +51,7 @@ class Memory {
   absl::Status CheckSlots(const CellAccesses& accesses, CellId first, size_t slices) const;
   bool Ordered(const Access& first, const Access& second) const;
   absl::Status Conflict(const Access& first, const Access& second) const;
-  CellId BufferCell(int host, uint64_t round, size_t buffer, int32_t block) const;
+  CellId BufferCell(int host, uint64_t slice, size_t buffer, int32_t block) const;
 
   struct LaneCells {
     CellId received = 0;  // [slice][piece]
@@ -61,8 +61,8 @@ class Memory {
   const ProofInput proof_;
   const ChannelEvents& events_;
   size_t blocks_;
-  size_t pieces_;
-  std::vector<CellId> buffers_;   // by host: [buffer][block][round]
+  size_t pieces_;                 // of a slice, at most
+  std::vector<CellId> buffers_;   // by host: [buffer][block][slice]
   std::vector<LaneCells> lanes_;  // as events_.lanes()
   size_t cells_ = 0;
 };

@@ -60,19 +60,20 @@ class StepShape {
  private:
   std::string CheckCombines() const {
     if (step_.combines.empty() || !step_.pieces.empty()) return "must have combines, and no pieces";
-    for (const Combine& combine : step_.combines) {
+    for (size_t i = 0; i < step_.combines.size(); ++i) {
+      const Combine& combine = step_.combines[i];
       if (combine.sources.empty() || combine.destinations.empty()) {
         return "has a combine without source or without destination";
       }
       for (const Place& p : combine.sources) {
         if (p.space == Space::kStaged) return "reads a staging slot, which only its send may read";
-        if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+        if (std::string bad = CheckPlaceOf(i, p); !bad.empty()) return bad;
       }
       for (const Place& p : combine.destinations) {
         if (p.space != Space::kOutput && p.space != Space::kStaged) {
           return "writes neither an output nor a staging slot";
         }
-        if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+        if (std::string bad = CheckPlaceOf(i, p); !bad.empty()) return bad;
       }
     }
     return "";
@@ -87,9 +88,12 @@ class StepShape {
   // Either all pieces are in this step's own slot, in order, or all in `buffer` or `other`.
   std::string CheckPieces(Space buffer, Space other, Space slot) const {
     if (step_.pieces.empty() || !step_.combines.empty()) return "must have pieces, and no combines";
-    if (step_.pieces.size() > static_cast<size_t>(plan_.max_pieces)) {
-      return absl::StrCat("has ", step_.pieces.size(), " pieces; max_pieces is ", plan_.max_pieces);
+    const size_t in_part = PartEntries({0, 1}, step_.pieces.size(), plan_.parts).size();
+    if (in_part > static_cast<size_t>(plan_.max_pieces)) {
+      return absl::StrCat("has ", in_part, " pieces in a part; max_pieces is ", plan_.max_pieces);
     }
+    if (step_.pieces.size() > 1 && plan_.count_spans_blocks)
+      return "has several pieces, whose lengths differ";
     const bool in_slot = step_.pieces[0].space == slot;
     for (size_t i = 0; i < step_.pieces.size(); ++i) {
       const Place& p = step_.pieces[i];
@@ -98,7 +102,33 @@ class StepShape {
       if (!allowed) return absl::StrCat("has piece ", i, " in a place that is not allowed");
       if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
     }
-    return "";
+    return in_slot || IsContiguous() ? "" : "has a slice of pieces that are not contiguous";
+  }
+
+  // One piece per slice, or successive blocks of one buffer of which a slice has no part only.
+  bool IsContiguous() const {
+    if (step_.pieces.size() == 1) return true;
+    if (!plan_.key.packed) return step_.pieces.size() <= static_cast<size_t>(plan_.parts);
+    for (size_t i = 1; i < step_.pieces.size(); ++i) {
+      Place next = step_.pieces[i - 1];
+      ++next.block;
+      if (step_.pieces[i] != next) return false;
+    }
+    return plan_.parts > 1;
+  }
+
+  // Of combine `i`: a piece of a slot is there in the same rounds.
+  std::string CheckPlaceOf(size_t i, const Place& p) const {
+    if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+    if (p.space != Space::kReceived && p.space != Space::kStaged) return "";
+    const size_t pieces = program_.steps[p.index].pieces.size();
+    if (PartOf(i, step_.combines.size()) == PartOf(p.piece, pieces)) return "";
+    return absl::StrCat("has combine ", i, " in another part than piece ", p.piece, " of step ",
+                        p.index);
+  }
+
+  size_t PartOf(size_t entry, size_t size) const {
+    return entry / PartEntries({0, 1}, size, plan_.parts).size();
   }
 
   std::string CheckPlace(const Place& p) const {
@@ -154,7 +184,7 @@ class StepShape {
 bool SameFrame(const Plan& a, const Plan& b) {
   return a.key == b.key && a.blocks == b.blocks && a.count_spans_blocks == b.count_spans_blocks &&
          a.input_blocked == b.input_blocked && a.output_blocked == b.output_blocked &&
-         a.crosses_hosts == b.crosses_hosts && a.max_pieces == b.max_pieces &&
+         a.crosses_hosts == b.crosses_hosts && a.max_pieces == b.max_pieces && a.parts == b.parts &&
          a.programs.size() == b.programs.size();
 }
 

@@ -24,7 +24,7 @@ constexpr ExpressionId kUnwritten = 0;
 struct InputSlice {
   Rank rank;
   int32_t block = 0;
-  uint64_t round = 0;
+  uint64_t slice = 0;
   friend auto operator<=>(const InputSlice&, const InputSlice&) = default;
 };
 
@@ -67,8 +67,8 @@ class Expressions {
 };
 
 std::string Describe(const InputSlice& input) {
-  return absl::StrCat("rank ", input.rank.value(), "'s input (block ", input.block, ", round ",
-                      input.round, ")");
+  return absl::StrCat("rank ", input.rank.value(), "'s input (block ", input.block, ", slice ",
+                      input.slice, ")");
 }
 
 Expressions::Expressions() { Keep({}); }
@@ -173,18 +173,18 @@ class SymbolicRun {
     for (int host = 0; host < proof_.layout.host_count(); ++host) {
       for (uint16_t local = 0; local < proof_.layout.hosts[host].size(); ++local) {
         for (int32_t block = 0; block < plan_.blocks; ++block) {
-          for (uint64_t round = 0; round < events_.rounds(); ++round)
-            visit(host, local, block, round);
+          for (uint64_t slice = 0; slice < events_.block_slices(); ++slice)
+            visit(host, local, block, slice);
         }
       }
     }
   }
 
   void GiveInputs() {
-    ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
+    ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t slice) {
       const Rank rank = RankOf(host, local);
       if (!ProvidesInput(plan_, rank, block)) return;
-      values_[memory_.Input(host, round, local, block)] = expressions_.Input({rank, block, round});
+      values_[memory_.Input(host, slice, local, block)] = expressions_.Input({rank, block, slice});
     });
   }
 
@@ -246,7 +246,7 @@ class SymbolicRun {
     }
     if (place.space == Space::kInput) {
       const Rank rank = RankOf(instance.host, place.index);
-      if (value != expressions_.Input({rank, place.block, instance.round})) {
+      if (value != expressions_.Input({rank, place.block, instance.block_slice})) {
         return absl::FailedPreconditionError(absl::StrCat(
             events_.Where(instance), " reads block ", place.block, " of the input of rank ",
             rank.value(), " after it was overwritten by ", Writer(cell)));
@@ -270,23 +270,23 @@ class SymbolicRun {
     absl::Status status;
     // Ranks with the same result must have the same expression; compared by the first input in it.
     std::map<InputSlice, std::pair<ExpressionId, Rank>> first;
-    ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
+    ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t slice) {
       const Rank rank = RankOf(host, local);
       if (!status.ok() || !RequiresOutput(plan_, rank, block)) return;
-      const CellId cell = memory_.Output(host, round, local, block);
+      const CellId cell = memory_.Output(host, slice, local, block);
       const auto [it, added] =
-          first.try_emplace(FirstPromised(rank, block, round), values_[cell], rank);
+          first.try_emplace(FirstPromised(rank, block, slice), values_[cell], rank);
       std::string bad;
       if (!added && it->second.first != values_[cell]) {
-        bad = WhyNotPromised(rank, block, round, values_[cell]);
+        bad = WhyNotPromised(rank, block, slice, values_[cell]);
         if (bad.empty())
           bad = absl::StrCat("has another expression than rank ", it->second.second.value());
       } else if (added) {
-        bad = WhyNotPromised(rank, block, round, values_[cell]);
+        bad = WhyNotPromised(rank, block, slice, values_[cell]);
       }
       if (bad.empty()) return;
       status = absl::FailedPreconditionError(
-          absl::StrCat("host ", host, ", channel ", events_.channel().value(), ", round ", round,
+          absl::StrCat("host ", host, ", channel ", events_.channel().value(), ", slice ", slice,
                        ": block ", block, " of the output of rank ", rank.value(), " ", bad,
                        values_[cell] == kUnwritten ? "" : "; last written by ",
                        values_[cell] == kUnwritten ? "" : Writer(cell)));
@@ -294,19 +294,19 @@ class SymbolicRun {
     return status;
   }
 
-  InputSlice FirstPromised(Rank rank, int32_t block, uint64_t round) const {
-    if (Reduces(plan_.key.kind)) return {Rank(0), block, round};
+  InputSlice FirstPromised(Rank rank, int32_t block, uint64_t slice) const {
+    if (Reduces(plan_.key.kind)) return {Rank(0), block, slice};
     const InputBlock origin = SourceOf(plan_, rank, block);
-    return {origin.rank, origin.block, round};
+    return {origin.rank, origin.block, slice};
   }
 
-  std::string WhyNotPromised(Rank rank, int32_t block, uint64_t round, ExpressionId value) const {
+  std::string WhyNotPromised(Rank rank, int32_t block, uint64_t slice, ExpressionId value) const {
     if (!Reduces(plan_.key.kind)) {
-      return expressions_.InputError(value, FirstPromised(rank, block, round));
+      return expressions_.InputError(value, FirstPromised(rank, block, slice));
     }
     std::vector<InputSlice> inputs;
     for (int32_t from = 0; from < proof_.layout.rank_count(); ++from) {
-      if (ProvidesInput(plan_, Rank(from), block)) inputs.push_back({Rank(from), block, round});
+      if (ProvidesInput(plan_, Rank(from), block)) inputs.push_back({Rank(from), block, slice});
     }
     return expressions_.ReductionError(value, inputs, plan_.key.scaled);
   }
