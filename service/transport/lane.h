@@ -275,10 +275,10 @@ class Transport {
                                                  const RegionSpan& slots) = 0;
 
   // Registers a region with a NIC (registration.h). The result is pending until Poll completes it.
-  std::unique_ptr<Registration> Register(const Region& region, const NicAddress& nic) {
+  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicAddress& nic) {
     return registrations().Register(region, nic);
   }
-  void Release(std::unique_ptr<Registration> hold, std::shared_ptr<void> token) {
+  void Release(std::unique_ptr<RegionRegistration> hold, std::shared_ptr<void> token) {
     registrations().Release(std::move(hold), std::move(token));
   }
   // Delivers finished registrations, and in a transport with shared queues their events; once per

@@ -8,16 +8,16 @@
 
 namespace mccs {
 
-Registration::~Registration() {
+RegionRegistration::~RegionRegistration() {
   if (entry_ != nullptr) table_->Drop(entry_);
 }
 
-std::unique_ptr<Registration> RegistrationTable::Register(const Region& region,
-                                                          const NicAddress& nic) {
+std::unique_ptr<RegionRegistration> RegistrationTable::Register(const Region& region,
+                                                                const NicAddress& nic) {
   std::shared_ptr<Entry>& known = entries_[Key(&region, nic)];
   if (known == nullptr || (!known->pending && !known->status.ok())) known = Start(region, nic);
   ++known->holds;
-  return std::unique_ptr<Registration>(new Registration(*this, known));
+  return std::unique_ptr<RegionRegistration>(new RegionRegistration(*this, known));
 }
 
 std::shared_ptr<RegistrationTable::Entry> RegistrationTable::Start(const Region& region,
@@ -55,7 +55,8 @@ absl::Status RegistrationTable::CheckLimits(const Region& region, const NicAddre
       limits_.regions_per_nic, " regions and ", FormatBytes(limits_.bytes_per_nic)));
 }
 
-void RegistrationTable::Release(std::unique_ptr<Registration> hold, std::shared_ptr<void> token) {
+void RegistrationTable::Release(std::unique_ptr<RegionRegistration> hold,
+                                std::shared_ptr<void> token) {
   MCCS_CHECK(hold != nullptr && hold->table_ == this);
   if (hold->entry_->holds == 1) hold->entry_->tokens.push_back(std::move(token));
 }

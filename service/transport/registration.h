@@ -75,11 +75,11 @@ class RegistrationTable;
 
 // A hold on one registration. Return it with RegistrationTable::Release; the destructor does the
 // same without a token.
-class Registration {
+class RegionRegistration {
  public:
-  ~Registration();
-  Registration(const Registration&) = delete;
-  Registration& operator=(const Registration&) = delete;
+  ~RegionRegistration();
+  RegionRegistration(const RegionRegistration&) = delete;
+  RegionRegistration& operator=(const RegionRegistration&) = delete;
 
   // OK: ready. kUnavailable: pending. Other errors are final: kResourceExhausted if a limit is
   // exceeded, or the registrar's.
@@ -99,7 +99,7 @@ class Registration {
     std::vector<std::shared_ptr<void>> tokens;  // of the holds that were released
   };
 
-  Registration(RegistrationTable& table, std::shared_ptr<Entry> entry)
+  RegionRegistration(RegistrationTable& table, std::shared_ptr<Entry> entry)
       : table_(&table), entry_(std::move(entry)) {}
 
   RegistrationTable* table_;
@@ -116,10 +116,10 @@ class RegistrationTable {
 
   // Registers the whole region, or adds a hold to its registration. A failed one is tried again.
   // LIFETIME: the region, until the token of its last hold is destroyed; this outlives the hold.
-  std::unique_ptr<Registration> Register(const Region& region, const NicAddress& nic);
+  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicAddress& nic);
   // Returns a hold. Destroys `token` when the NIC does not access the memory any more, in this call
   // or in Poll; at once if there are other holds.
-  void Release(std::unique_ptr<Registration> hold, std::shared_ptr<void> token);
+  void Release(std::unique_ptr<RegionRegistration> hold, std::shared_ptr<void> token);
 
   // The ready registration of a region with a NIC; nothing if there is none.
   std::optional<RegistrationId> Find(const Region& region, const NicAddress& nic) const;
@@ -136,8 +136,8 @@ class RegistrationTable {
   Usage UsageOf(const NicAddress& nic) const;
 
  private:
-  friend class Registration;
-  using Entry = Registration::Entry;
+  friend class RegionRegistration;
+  using Entry = RegionRegistration::Entry;
   using Key = std::pair<const Region*, NicAddress>;
 
   std::shared_ptr<Entry> Start(const Region& region, const NicAddress& nic);

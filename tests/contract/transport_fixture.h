@@ -246,7 +246,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
 
   struct Exposed {
     std::unique_ptr<OwnedMemory> memory;  // the exposed part has a guard on both sides
-    std::unique_ptr<Registration> registration;
+    std::unique_ptr<RegionRegistration> registration;
     RemoteKey key;
 
     std::byte* data() const { return memory->address() + kGuard; }

@@ -39,7 +39,7 @@ TEST_P(RegisteringTransport, AStreamOfSlicesDoesNotWaitForRegistrations) {
   const OwnedMemory memory = NewMemory();
   const RegionSpan span = WholeOf(memory);
   world_->registrar().hold = true;
-  std::unique_ptr<Registration> registration = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, nic());
   ExpectLaneMoves();
   EXPECT_EQ(registration->status().code(), absl::StatusCode::kUnavailable) << "still pending";
   EXPECT_EQ(recv_->Expose(ExposureName(1), span).status().code(),
@@ -75,14 +75,14 @@ TEST_P(RegisteringTransport, ARegionIsRegisteredOncePerNic) {
   Start(kShape);
   const OwnedMemory memory = NewMemory();
   HeldRegistrar& registrar = world_->registrar();
-  std::unique_ptr<Registration> first = world_->transport().Register(memory, nic());
-  std::unique_ptr<Registration> second = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> first = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> second = world_->transport().Register(memory, nic());
   ASSERT_TRUE(RunUntil([&] { return first->ready() && second->ready(); }));
   EXPECT_EQ(registrar.started, 1);
   EXPECT_EQ(usage().regions, 1u);
   EXPECT_EQ(usage().bytes, kBytes);
   const NicAddress other{"10.0.1.2"};
-  const std::unique_ptr<Registration> elsewhere = world_->transport().Register(memory, other);
+  const std::unique_ptr<RegionRegistration> elsewhere = world_->transport().Register(memory, other);
   ASSERT_TRUE(RunUntil([&] { return elsewhere->ready(); }));
   EXPECT_EQ(registrar.started, 2);
   first.reset();
@@ -99,7 +99,7 @@ TEST_P(RegisteringTransport, AHoldReleasedWhilePendingReleasesTheRegion) {
   Start(kShape);
   const OwnedMemory memory = NewMemory();
   world_->registrar().hold = true;
-  std::unique_ptr<Registration> registration = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, nic());
   auto token = std::make_shared<int>(0);
   const std::weak_ptr<int> in_use = token;
   world_->transport().Release(std::move(registration), std::move(token));
@@ -119,13 +119,13 @@ TEST_P(RegisteringTransport, AFailedRegistrationIsReportedAndTriedAgain) {
   for (const bool slow : {false, true}) {
     registrar.failure = absl::ResourceExhaustedError("the NIC has no room");
     registrar.hold = slow;
-    const std::unique_ptr<Registration> failed = world_->transport().Register(memory, nic());
+    const std::unique_ptr<RegionRegistration> failed = world_->transport().Register(memory, nic());
     registrar.hold = false;
     ASSERT_TRUE(RunUntil([&] { return !absl::IsUnavailable(failed->status()); }));
     EXPECT_EQ(failed->status(), registrar.failure);
     EXPECT_EQ(usage().regions, 0u);
     registrar.failure = absl::OkStatus();
-    const std::unique_ptr<Registration> again = world_->transport().Register(memory, nic());
+    const std::unique_ptr<RegionRegistration> again = world_->transport().Register(memory, nic());
     ASSERT_TRUE(RunUntil([&] { return again->ready(); }));
     EXPECT_FALSE(failed->ready());
   }

@@ -25,9 +25,9 @@ class RegistrationLimitsTest : public ::testing::Test {
 
 TEST_F(RegistrationLimitsTest, BytesPerNicAreLimited) {
   const OwnedMemory large = Memory(9'000), small = Memory(1'001), least = Memory(1'000);
-  std::unique_ptr<Registration> first = table_.Register(large, kNic);
+  std::unique_ptr<RegionRegistration> first = table_.Register(large, kNic);
   EXPECT_TRUE(first->ready());
-  const std::unique_ptr<Registration> second = table_.Register(small, kNic);
+  const std::unique_ptr<RegionRegistration> second = table_.Register(small, kNic);
   EXPECT_TRUE(absl::IsResourceExhausted(second->status()));
   EXPECT_THAT(second->status().message(), Mentions("10.0.0.1", "1 regions"));
   EXPECT_TRUE(table_.Register(least, kNic)->ready());
@@ -39,7 +39,7 @@ TEST_F(RegistrationLimitsTest, BytesPerNicAreLimited) {
 
 TEST_F(RegistrationLimitsTest, RegionsPerNicAreLimited) {
   std::vector<std::unique_ptr<OwnedMemory>> memory;
-  std::vector<std::unique_ptr<Registration>> holds;
+  std::vector<std::unique_ptr<RegionRegistration>> holds;
   for (int i = 0; i < 4; ++i) {
     memory.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(10)));
     holds.push_back(table_.Register(*memory.back(), kNic));
@@ -54,8 +54,8 @@ TEST_F(RegistrationLimitsTest, RegionsPerNicAreLimited) {
 
 TEST_F(RegistrationLimitsTest, AHugeRegionDoesNotOverflowTheLimit) {
   const OwnedMemory small = Memory(1);
-  const std::unique_ptr<Registration> hold = table_.Register(small, kNic);
-  const std::unique_ptr<Registration> huge = table_.Register(ProcessMemory::Get(), kNic);
+  const std::unique_ptr<RegionRegistration> hold = table_.Register(small, kNic);
+  const std::unique_ptr<RegionRegistration> huge = table_.Register(ProcessMemory::Get(), kNic);
   EXPECT_TRUE(absl::IsResourceExhausted(huge->status())) << huge->status();
 }
 
