@@ -39,23 +39,24 @@ RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener li
 // ---- Calls --------------------------------------------------------------------------------------
 
 absl::StatusOr<const PostedOperation*> RankEndpoint::Posted(size_t position) {
-  const absl::Status advanced = Advance(position + 1);
+  if (position >= collective_count_) Advance(position + 1);
   if (position < collective_count_) return &At(position);
   // Older calls are valid and run first.
-  if (position > 0) return nullptr;
-  MCCS_RETURN_IF_ERROR(advanced);
-  return nullptr;
+  if (position > 0 || record_error_.ok()) return nullptr;
+  return record_error_;
 }
 
 absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
-  const absl::Status advanced = Advance(1);
-  if (collective_count_ == 0) MCCS_RETURN_IF_ERROR(advanced);  // else older calls run first
+  Advance(1);
+  if (collective_count_ == 0 && !record_error_.ok()) return record_error_;  // else likewise
   if (AwaitsStreams() && HaveReached(sequence_)) return &messages_[taken_messages_++];
+  if (captured_.size() == 0) return nullptr;
   MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.TakeMessage();
 }
 
 absl::StatusOr<uint64_t> RankEndpoint::NextCaptured(uint64_t after) {
+  if (captured_.size() == 0) return 0;
   MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.NextKey(after);
 }
@@ -88,9 +89,10 @@ void RankEndpoint::SignalIfDone() {
   wire::AdvanceFence(region().done, collective_count_ > 0 ? At(0).sequence - 1 : sequence_);
 }
 
-absl::Status RankEndpoint::Advance(size_t collectives) {
+void RankEndpoint::Advance(size_t collectives) {
+  // Most turns find nothing new. Pairs with the shim's release store after it has written a record.
+  if (region().tail.load(std::memory_order_acquire) == taken_) return;
   if (record_error_.ok()) record_error_ = TakeRecords(collectives);
-  return record_error_;
 }
 
 absl::Status RankEndpoint::TakeRecords(size_t collectives) {

@@ -111,8 +111,9 @@ class RankEndpoint final : public RankPort {
   RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
   // Takes records until there are `collectives`, or up to the end of the group, or to the first
-  // record that has to wait for all calls taken so far; none after an invalid one.
-  absl::Status Advance(size_t collectives);
+  // record that has to wait for all calls taken so far; none after an invalid one, whose error is
+  // record_error_ from then on.
+  void Advance(size_t collectives);
   absl::Status TakeRecords(size_t collectives);
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   // The next record begins a group that may not run beside the calls taken so far.

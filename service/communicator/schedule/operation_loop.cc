@@ -156,6 +156,7 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 // Collectives that were captured never overlap others: replays and posted calls alternate.
 absl::StatusOr<bool> OperationLoop::TryOverlap() {
   if (running_.front()->key != kPosted || running_.size() == kMaxRunningOperations) return false;
+  if (trace_ == nullptr && !HasNextCall(ranks_.front())) return false;  // as in most turns
   if (BytesInUse() >= kMaxOverlappingBytes) return false;  // cheaper than to look at the next call
   if (account_ != nullptr && account_->HasOperationQuota()) return false;
   for (const LocalRank& local : ranks_) {
@@ -172,6 +173,12 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
     return false;
   }
   return Start(kPosted);
+}
+
+bool OperationLoop::HasNextCall(const LocalRank& local) const {
+  if (local.port == nullptr) return false;
+  const auto next = local.port->Posted(running_.size());
+  return next.ok() && *next != nullptr;
 }
 
 uint64_t OperationLoop::BytesInUse() const {

@@ -159,6 +159,7 @@ class OperationLoop {
   uint64_t BytesInUse() const;  // of the buffers of the operations that run
   // REQUIRES: CheckReached has found the calls.
   bool MayOverlap() const;
+  bool HasNextCall(const LocalRank& local) const;
   bool ConflictsWith(const Running& running) const;
   absl::StatusOr<Reached> CheckReached(uint64_t key);
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
