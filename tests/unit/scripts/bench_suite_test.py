@@ -18,6 +18,7 @@ import tenants  # noqa: E402
 import two_hosts  # noqa: E402
 from figures import Row, at_least, at_most, ratio, results  # noqa: E402
 
+GROUPS = (kernels, one_host, scale, small_calls, tenants, two_hosts)
 ROUNDS = [{"ours": 2.0, "peer": 8.0}, {"ours": 4.0, "peer": 8.0}, {"ours": 2.0, "peer": 6.0}]
 
 
@@ -43,8 +44,7 @@ class Results(unittest.TestCase):
         self.assertEqual(result.verdict(), "MISSED (goal <= 1.5)")
 
     def test_rows_have_different_names(self):
-        groups = (kernels, one_host, scale, small_calls, tenants, two_hosts)
-        names = [row.name for group in groups for row in group.rows()]
+        names = [row.name for group in GROUPS for row in group.rows()]
         self.assertEqual(len(names), len(set(names)))
 
 
@@ -80,7 +80,7 @@ class Comparison(unittest.TestCase):
 
     def test_the_kept_run_has_the_rows_of_the_suite(self):
         kept, _ = compare.load(ROOT / "docs/results/bench.jsonl")
-        names = {row.name for group in (kernels, one_host, scale, small_calls, two_hosts) for row in group.rows()}
+        names = {row.name for group in GROUPS for row in group.rows()}
         self.assertEqual(set(kept), names)
 
 
