@@ -95,6 +95,7 @@ void Executor::Begin(Loaded& loaded) {
 absl::StatusOr<bool> Executor::Poll() {
   bool moved = false;
   for (Loaded& loaded : runs_) {
+    polled_programs_ += static_cast<int64_t>(loaded.feeds.size());
     const absl::StatusOr<bool> one_moved = Poll(loaded);
     if (!one_moved.ok()) {
       MCCS_RETURN_IF_ERROR(ErrorIfOldest(loaded, one_moved.status()));
@@ -121,7 +122,6 @@ absl::Status Executor::ErrorIfOldest(const Loaded& loaded, const absl::Status& s
 }
 
 absl::StatusOr<bool> Executor::Poll(Loaded& loaded) {
-  polled_programs_ += static_cast<int64_t>(loaded.feeds.size());
   for (ProgramFeeds& feeds : loaded.feeds) {
     for (const auto& feed : feeds.receives) MCCS_RETURN_IF_ERROR(feed->UpdateCounters());
     for (const auto& feed : feeds.sends) feed->UpdateCounters();

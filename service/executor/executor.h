@@ -77,7 +77,7 @@ class Executor {
   size_t running() const { return runs_.size(); }
   // Memory of all plans that were loaded so far; the time to load them is proportional to it.
   int64_t loaded_bytes() const { return loaded_bytes_; }
-  // Programs of operations advanced so far, whether they moved or not.
+  // Programs of operations advanced so far by Poll(), whether they moved or not.
   int64_t polled_programs() const { return polled_programs_; }
   // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
