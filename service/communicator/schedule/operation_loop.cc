@@ -92,7 +92,7 @@ absl::StatusOr<bool> OperationLoop::Poll() {
   if (moved.ok()) *moved |= plan_cost() > before || plans_->has_work();
   if (!moved.ok()) {
     for (auto& running : running_) running->work.reset();  // They will not complete.
-  } else if (*moved && running() && account_ != nullptr && account_->HasOperationQuota()) {
+  } else if (*moved && running() && has_quota()) {
     account_->RecordProgress(clock_.Now());
   }
   return moved;
@@ -103,7 +103,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
   if (running()) {
     MCCS_ASSIGN_OR_RETURN(moved, AfterPoll(executor_->Poll()));
     // When the tenant's quota limits its operations, another communicator's turn comes first.
-    if (moved && !running() && account_ != nullptr && account_->HasOperationQuota()) return true;
+    if (moved && !running() && has_quota()) return true;
   }
   const uint64_t end = device_.inline_bytes() + kBytesPerTurn;
   for (int i = 0;
@@ -115,7 +115,7 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     if (!started) break;
     moved = true;
     MCCS_RETURN_IF_ERROR(AfterPoll(executor_->PollLast()).status());
-    if (!running() && account_ != nullptr && account_->HasOperationQuota()) return true;
+    if (!running() && has_quota()) return true;
   }
   if (running() && !moved) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
   return moved;
@@ -158,7 +158,7 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
   if (running_.front()->key != kPosted || running_.size() == kMaxRunningOperations) return false;
   if (trace_ == nullptr && !HasNextCall(ranks_.front())) return false;  // as in most turns
   if (BytesInUse() >= kMaxOverlappingBytes) return false;  // cheaper than to look at the next call
-  if (account_ != nullptr && account_->HasOperationQuota()) return false;
+  if (has_quota()) return false;
   for (const LocalRank& local : ranks_) {
     if (local.port != nullptr && local.port->HasCaptured()) return false;
   }
@@ -214,7 +214,7 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   }
   if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
       change_.Allows(completed_ + 1)) {
-    if (account_ != nullptr && account_->HasOperationQuota() && !account_->MayStart(clock_.Now())) {
+    if (has_quota() && !account_->MayStart(clock_.Now())) {
       retry_at_ = account_->StalledAt();
       state_ = LoopState::kWaitingQuota;
       return false;
@@ -334,7 +334,7 @@ absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   order_.Started(signature_.number, key);
   MCCS_RETURN_IF_ERROR(executor_->Start(operation));
   if (account_ != nullptr) {
-    next.work.emplace(account_, account_->HasOperationQuota() ? clock_.Now() : 0);
+    next.work.emplace(account_, has_quota() ? clock_.Now() : 0);
   }
   running_.push_back(std::move(unused_.back()));
   unused_.pop_back();

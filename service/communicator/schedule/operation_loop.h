@@ -149,6 +149,8 @@ class OperationLoop {
   // About 0.1 µs.
   static constexpr int64_t kCostPerProgram = 1 << 10;
 
+  // The tenant's quota limits its operations.
+  bool has_quota() const { return account_ != nullptr && account_->HasOperationQuota(); }
   absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> AfterPoll(absl::StatusOr<bool> moved);
   absl::StatusOr<bool> TryStart();
