@@ -62,11 +62,11 @@ void ExchangeLanes(Side& side, const Load& load) {
       const int lane = static_cast<int>(i);
       while (expected[i] < slices && expected[i] < landed[i] + shape.slots) {
         const RegionSpan to{&target, SliceOffset(expected[i], lane, load), load.slice_bytes};
-        (void)recv[i]->Expect(expected[i]++, {&to, 1}, {});
+        (void)recv[i]->Expect(expected[i]++, to, {});
       }
       while (send[i]->next() < slices) {
         const RegionSpan from{&source, SliceOffset(send[i]->next(), lane, load), load.slice_bytes};
-        if (!send[i]->Post({&from, 1}, {})->has_value()) break;
+        if (!send[i]->Post(from, {})->has_value()) break;
       }
       moved = send[i]->Poll() || moved;
       moved = recv[i]->Poll() || moved;
@@ -111,7 +111,7 @@ void PingLanes(Side& side) {
     if (!recv->Poll() && !sent) side.Idle(idle);
   };
   auto ping = [&] {
-    while (!send->Post({&from, 1}, {})->has_value()) move();
+    while (!send->Post(from, {})->has_value()) move();
     send->Poll();
   };
   for (SliceNumber n = 0; n < kPings; ++n) {

@@ -47,12 +47,10 @@ class SwiftLane : public End {
 // The peer has each slice as soon as it is posted.
 class SwiftSendLane final : public SwiftLane<SendLane> {
  public:
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan>,
-                                                  const SliceTag&) override {
+  absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan&, const SliceTag&) override {
     return next_++;
   }
-  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&,
-                                                    std::span<const RegionSpan>,
+  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&, const RegionSpan&,
                                                     const SliceTag&) override {
     return next_++;
   }
@@ -73,7 +71,7 @@ class SwiftRecvLane final : public SwiftLane<RecvLane> {
  public:
   SwiftRecvLane(const RegionSpan& slots, const SliceTag& tag) : slots_(slots), tag_(tag) {}
   void SetSink(SliceSink*) override {}
-  bool Expect(SliceNumber n, std::span<const RegionSpan>, const SliceTag&) override {
+  bool Expect(SliceNumber n, const RegionSpan&, const SliceTag&) override {
     expected_ = n + 1;
     return true;
   }

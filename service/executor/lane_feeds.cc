@@ -26,8 +26,7 @@ bool SendFeed::Send() {
   const SliceNumber posted = counters_.posted.Load();
   if (before == posted || !side_.turns.IsFirst(this)) return false;
   while (next_ < posted && side_.lane.has_room()) {
-    const RegionSpan slice = SliceAt(order_.current());
-    const auto number = side_.lane.Post({&slice, slice.bytes > 0 ? 1u : 0u}, *run_->tag);
+    const auto number = side_.lane.Post(SliceAt(order_.current()), *run_->tag);
     // The plan never composes a slice that is too long. But after a peer broke the lane's protocol
     // the lane accepts nothing, and the owner of the lanes ends the communicator.
     if (!number.ok() || !number->has_value()) break;
@@ -125,9 +124,8 @@ bool ReceiveFeed::Expect(const StepInstance& instance) {
   const Step& step = run_->program->steps[instance.step];
   if (expected_ < landed_ || step.pieces.front().space == Space::kReceived) return true;
   if (expected_ >= side_.released + shape_.slots) return false;
-  const RegionSpan slice = run_->memory.InBuffer(instance.round, step);
   // If some bytes have arrived already, the slice lands in its slot, and the program copies it.
-  (void)side_.lane.Expect(expected_, {&slice, 1}, *run_->tag);
+  (void)side_.lane.Expect(expected_, run_->memory.InBuffer(instance.round, step), *run_->tag);
   return true;
 }
 

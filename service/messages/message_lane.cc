@@ -57,13 +57,12 @@ absl::Status MessageLane::PollIncoming(std::vector<OpenMessage>& done, bool* mov
   return absl::OkStatus();
 }
 
-bool MessageLane::FindDestination(const SliceTag& tag, uint32_t bytes,
-                                  std::vector<RegionSpan>& pieces) {
+std::optional<RegionSpan> MessageLane::FindDestination(const SliceTag& tag, uint32_t bytes) {
   // Slices arrive in order, so this is the first one that has not arrived.
   SliceNumber number = next_slice_;
   while (receive_->Landed(number) != Landing::kNotYet) ++number;
   return owner_.FindDestination(
-      {.lane = lane_, .number = number, .tag = MessageFromTag(tag), .bytes = bytes}, pieces);
+      {.lane = lane_, .number = number, .tag = MessageFromTag(tag), .bytes = bytes});
 }
 
 // ---- Outgoing -----------------------------------------------------------------------------------
@@ -111,10 +110,10 @@ absl::StatusOr<bool> MessageLane::PostNext() {
   return true;
 }
 
-bool MessageLane::Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number) {
+bool MessageLane::Post(const RegionSpan& payload, const MessageTag& tag, SliceNumber* number) {
   if (send_ == nullptr) send_ = owner_.OpenLane(lane_);
   // If the lane has failed for good, the owner of the lanes ends the communicator.
-  const auto posted = send_->Post({&piece, piece.bytes > 0 ? 1u : 0u}, ToTag(tag));
+  const auto posted = send_->Post(payload, ToTag(tag));
   if (!posted.ok() || !posted->has_value()) return false;
   if (number != nullptr) *number = **posted;
   return true;

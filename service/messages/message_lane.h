@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,8 +28,8 @@ class MessageLane final : private SliceSink {
     virtual ~Owner() = default;
     // Returns the lane to the peer; called once, when there is data to send.
     virtual SendLane* OpenLane(int lane) = 0;
-    // Finds the memory for the payload of a slice that arrives. False: it lands in its slot.
-    virtual bool FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) = 0;
+    // Finds the memory for the payload of a slice that arrives. Nothing: it is discarded.
+    virtual std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) = 0;
     // A slice has arrived. Appends the messages that it completes to `done`.
     virtual absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) = 0;
     // The lane has all slices of a one-sided call.
@@ -71,12 +72,11 @@ class MessageLane final : private SliceSink {
     StripeCount unfinished = nullptr;
   };
 
-  bool FindDestination(const SliceTag& tag, uint32_t bytes,
-                       std::vector<RegionSpan>& pieces) override;
+  std::optional<RegionSpan> FindDestination(const SliceTag& tag, uint32_t bytes) override;
   // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
   // none.
   absl::StatusOr<bool> PostNext();
-  bool Post(const RegionSpan& piece, const MessageTag& tag, SliceNumber* number);
+  bool Post(const RegionSpan& payload, const MessageTag& tag, SliceNumber* number);
 
   Owner& owner_;
   const int lane_;

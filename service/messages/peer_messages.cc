@@ -179,21 +179,20 @@ absl::Status PeerMessages::OnPayload(const ArrivingSlice& slice, std::vector<Ope
   return absl::OkStatus();
 }
 
-bool PeerMessages::FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) {
+std::optional<RegionSpan> PeerMessages::FindDestination(const ArrivingSlice& slice) {
   const MessageTag& tag = slice.tag;
-  if (tag.kind != MessageTag::Kind::kPayload) return puts_.FindDestination(slice, pieces);
+  if (tag.kind != MessageTag::Kind::kPayload) return puts_.FindDestination(slice);
   std::deque<Receive>* receives = nullptr;
   Receive* const receive = Find(tag, &receives);
-  if (receive == nullptr || !CheckStriping(*receive, slice).ok()) return false;
+  if (receive == nullptr || !CheckStriping(*receive, slice).ok()) return std::nullopt;
   Stripe& stripe = receive->At(receive->striping.StripeAt(tag.amount));
   // A slice repeated after a reconnect gets its previous place.
   const bool again = stripe.placed_slice == slice.number;
-  if (tag.amount != (again ? stripe.placed_from : stripe.placed)) return false;
+  if (tag.amount != (again ? stripe.placed_from : stripe.placed)) return std::nullopt;
   stripe.placed_slice = slice.number;
   stripe.placed_from = tag.amount;
   stripe.placed = tag.amount + receive->striping.Stride();
-  pieces.push_back(receive->message.memory().Part(tag.amount, slice.bytes));
-  return true;
+  return receive->message.memory().Part(tag.amount, slice.bytes);
 }
 
 PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, std::deque<Receive>** receives) {

@@ -110,7 +110,7 @@ class PeerMessages final : private MessageLane::Owner {
   };
 
   SendLane* OpenLane(int lane) override { return options_.open(lane); }
-  bool FindDestination(const ArrivingSlice& slice, std::vector<RegionSpan>& pieces) override;
+  std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) override;
   absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) override;
   absl::Status OnPosted(const OpenMessage& call) override { return puts_.Posted(call); }
   void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }

@@ -126,15 +126,14 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   return options_.signals->Count(tag.pair, tag.signal);
 }
 
-bool PeerPuts::FindDestination(const Slice& slice, std::vector<RegionSpan>& pieces) {
+std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair)) {
-    return false;
+    return std::nullopt;
   }
   const WindowPort* const port = options_.port_of(slice.tag.pair.destination);
-  if (port == nullptr) return false;
+  if (port == nullptr) return std::nullopt;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-  if (!memory.ok() || memory->memory.bytes < slice.bytes) return false;
-  pieces.push_back(memory->memory.Part(0, slice.bytes));
+  if (!memory.ok() || memory->memory.bytes < slice.bytes) return std::nullopt;
   // A slice repeated after a reconnect gets its previous place.
   const auto again = std::ranges::find_if(arriving_, [&](const Arriving& arriving) {
     return arriving.lane == slice.lane && arriving.number == slice.number;
@@ -144,7 +143,7 @@ bool PeerPuts::FindDestination(const Slice& slice, std::vector<RegionSpan>& piec
               .number = slice.number,
               .tag = slice.tag,
               .window = std::move(memory->hold)};
-  return true;
+  return memory->memory.Part(0, slice.bytes);
 }
 
 absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {

@@ -62,7 +62,7 @@ class PeerPuts {
   absl::Status OnSlice(const Slice& slice);
   // Finds the destination of an arriving slice's payload. False: it goes into its slot, and OnSlice
   // returns the error.
-  bool FindDestination(const Slice& slice, std::vector<RegionSpan>& pieces);
+  std::optional<RegionSpan> FindDestination(const Slice& slice);
   // Answers pending window requests of the peer for windows that have since been registered or can
   // no longer be. Returns true if it sent an answer. Call it after a window was opened or closed,
   // or a rank left.

@@ -33,7 +33,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -77,8 +76,6 @@ using SliceNumber = uint64_t;
 // Bytes of the slice's header that only the executor interprets: they identify the operation of the
 // slice.
 using SliceTag = std::array<std::byte, 32>;
-
-inline constexpr size_t kMaxSlicePieces = 128;
 
 // Counters since the creation of the lane, for mccsctl and metrics.
 struct LaneCounters {
@@ -144,27 +141,27 @@ inline constexpr uint64_t kMaxBytesPerPoll = 1 << 20;
 
 class SendLane : public LaneEnd {
  public:
-  // Sends the concatenation of `pieces` (≤ kMaxSlicePieces, may be empty) as the next slice and
-  // returns its number; nothing if there is no credit or the queue is full.
-  // REQUIRES: the regions of the pieces are registered with the lane's NIC, unless the transport
-  // needs no registrations.
-  // LIFETIME: the pieces stay valid and unchanged until source_free() exceeds the number, or the
-  // lane is destroyed. The span itself is copied.
-  // kInvalidArgument: the slice is too long or has too many pieces. A failed lane returns its
-  // status; a stalled lane accepts slices as long as it has credit.
-  virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
+  // Sends `payload` (may be empty) as the next slice and returns its number; nothing if there is no
+  // credit.
+  // REQUIRES: its region is registered with the lane's NIC, unless the transport needs no
+  // registrations.
+  // LIFETIME: the memory stays valid and unchanged until source_free() exceeds the number, or the
+  // lane is destroyed.
+  // kInvalidArgument: the slice is too long. A failed lane returns its status; a stalled lane
+  // accepts slices as long as it has credit.
+  virtual absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                           const SliceTag& tag) = 0;
 
   // The same, but the slice is written to `target`, in memory that the receiver exposes.
   // kFailedPrecondition: it does not, or not any more. kOutOfRange: the slice exceeds it.
   virtual absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget& target,
-                                                            std::span<const RegionSpan> pieces,
+                                                            const RegionSpan& payload,
                                                             const SliceTag& tag) = 0;
   // The memory exposed with this name; nothing while this end does not know of it: also for
   // a short time after each Attach.
   virtual std::optional<RemoteRegion> FindExposed(ExposureName name) const = 0;
 
-  // Whether Post would accept a valid slice. Cheap; call it before gathering pieces.
+  // Whether Post would accept a valid slice. Cheap.
   virtual bool has_room() const = 0;
 
   // All slices with smaller numbers have been delivered; their sources are free.
@@ -187,7 +184,7 @@ class SendLane : public LaneEnd {
 
 enum class Landing : uint8_t {
   kNotYet,
-  kInSlot,     // in its slot, as contiguous pieces
+  kInSlot,     // in its slot, or without payload
   kDirect,     // in the memory of Expect(n), or of the sink
   kWritten,    // where its sender chose, in exposed memory
   kDiscarded,  // nowhere: there are no slots, and the sink gave no memory
@@ -197,12 +194,10 @@ enum class Landing : uint8_t {
 class SliceSink {
  public:
   virtual ~SliceSink() = default;
-  // Chooses the memory for the payload of a slice with this tag: fills `pieces`, of `bytes` in all.
-  // Returns false to use the slice's slot. Called within RecvLane::Poll(); called again for a slice
-  // that is resent on another connection. LIFETIME: the memory until the slice has landed or the
-  // lane is destroyed.
-  virtual bool FindDestination(const SliceTag& tag, uint32_t bytes,
-                               std::vector<RegionSpan>& pieces) = 0;
+  // Chooses the memory, of `bytes` bytes, for the payload of a slice with this tag. Nothing: the
+  // slice uses its slot. Called within RecvLane::Poll(); called again for a slice that is resent on
+  // another connection. LIFETIME: the memory until the slice has landed or the lane is destroyed.
+  virtual std::optional<RegionSpan> FindDestination(const SliceTag& tag, uint32_t bytes) = 0;
 };
 
 class RecvLane : public LaneEnd {
@@ -213,13 +208,13 @@ class RecvLane : public LaneEnd {
 
   // Sets the memory for the payload of slice `n`, instead of its slot. Returns true if no byte of
   // the payload has arrived yet. Otherwise returns false: the slice lands in its slot and the
-  // caller copies it; also for a slice beyond the window of slots and for more than
-  // kMaxSlicePieces. A later Expect of the same slice replaces an earlier one, or returns false and
-  // does not change it. Direct landing requires that the header's tag equals `tag` and that the
-  // length is the sum of the pieces. Otherwise the slice lands in its slot, where the owner detects
-  // the difference. A slice that its sender writes to exposed memory ignores it. LIFETIME: the
-  // memory until Landed(n) ≠ kNotYet or the lane is destroyed. The span is copied.
-  virtual bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) = 0;
+  // caller copies it; also for a slice beyond the window of slots. A later Expect of the same slice
+  // replaces an earlier one, or returns false and does not change it. Direct landing requires that
+  // the header's tag equals `tag` and that the length is that of `memory`. Otherwise the slice
+  // lands in its slot, where the owner detects the difference. A slice that its sender writes to
+  // exposed memory ignores it. LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is
+  // destroyed.
+  virtual bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) = 0;
 
   // Whether and where slice `n` has landed. Slices land in the order of their numbers.
   // REQUIRES: n not released yet.

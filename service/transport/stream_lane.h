@@ -1,8 +1,8 @@
 // Lanes over byte streams: TCP sockets, or the simulator's.
 //
-// Zero-copy except for slices of at most kShortSliceBytes: the sender writes its pieces from where
-// they are, several slices per call. The receiver reads into the slot or the expected pieces, and
-// in the same call the header of the next slice.
+// Zero-copy except for slices of at most kShortSliceBytes: the sender writes a payload from where
+// it is, several slices per call. The receiver reads into the slot or the expected memory, and in
+// the same call the header of the next slice.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
@@ -102,12 +102,12 @@ class StreamSendLane final : public SendLane {
   // REQUIRES: shape.slots ≥ 2.
   StreamSendLane(const LaneIdentity& identity, const LaneShape& shape);
 
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
+  absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                   const SliceTag& tag) override {
-    return PostTo({}, pieces, tag);
+    return PostTo({}, payload, tag);
   }
   absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget& target,
-                                                    std::span<const RegionSpan> pieces,
+                                                    const RegionSpan& payload,
                                                     const SliceTag& tag) override;
   std::optional<RemoteRegion> FindExposed(ExposureName name) const override {
     return peer_memory_.Find(name);
@@ -136,15 +136,18 @@ class StreamSendLane final : public SendLane {
 
   // One slice of the window, until it is acknowledged.
   struct Entry {
-    uint32_t bytes() const { return wire.header.bytes; }
+    uint32_t header_bytes() const { return wire::HeaderBytes(wire.header); }
+    uint32_t bytes() const { return wire.header.bytes; }  // of payload
+    bool is_copied() const { return bytes() <= kShortSliceBytes; }
 
     wire::TaggedSliceHeader wire{};
-    std::vector<iovec> pieces;  // the header first
-    bool copied = false;        // the payload is in short_slices_
+    std::byte* payload = nullptr;  // in short_slices_ if it is copied
   };
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
-  void CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces);
+  std::byte* ShortSlice(SliceNumber n) {
+    return short_slices_.data() + (n % shape_.slots) * short_slice_bytes_;
+  }
   bool ReadFrames();
   bool Accept(const wire::AckFrame& frame);
   bool AcceptExposure(const wire::ExposureFrame& frame);
@@ -157,9 +160,10 @@ class StreamSendLane final : public SendLane {
   void FreeSources();
 
   const LaneShape shape_;
+  const uint32_t short_slice_bytes_;
   LaneLink link_;
   std::vector<Entry> entries_;
-  std::vector<std::byte> short_slices_;  // kShortSliceBytes (or slot_bytes) for each entry
+  std::vector<std::byte> short_slices_;  // short_slice_bytes_ for each entry
   SliceTag last_tag_{};                  // of slice next_ − 1
   PeerMemory peer_memory_;
 
@@ -174,9 +178,7 @@ class StreamSendLane final : public SendLane {
   bool gate_blocked_ = false;  // the gate blocked the last attempt to send
   uint64_t acknowledged_bytes_ = 0;
 
-  // Progress of slice sent_: complete pieces, and bytes of the next piece.
-  size_t done_pieces_ = 0;
-  size_t done_bytes_ = 0;
+  size_t begun_bytes_ = 0;  // of slice sent_, header and payload, written to the current connection
   std::vector<iovec> gather_;
 
   std::vector<std::byte> frames_;  // received, the last one incomplete
@@ -201,7 +203,7 @@ class StreamRecvLane final : public RecvLane {
                  StreamShared& shared);
 
   void SetSink(SliceSink* sink) override { sink_ = sink; }
-  bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) override;
+  bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) override;
   Landing Landed(SliceNumber n) const override;
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
@@ -227,9 +229,8 @@ class StreamRecvLane final : public RecvLane {
   struct Entry {
     wire::SliceHeader header{};
     SliceTag tag{};
-    std::vector<iovec> expected;
+    RegionSpan expected;
     SliceTag expected_tag{};
-    uint64_t expected_bytes = 0;
     bool expects = false;
     bool released = false;
     Landing landing = Landing::kNotYet;
@@ -252,8 +253,8 @@ class StreamRecvLane final : public RecvLane {
   void TakePayload(size_t bytes_from_inbox);
   void ChooseLanding();
   void PlaceAt(const RegionSpan& memory, Landing landing);
-  bool PlaceBySink(Entry& entry);
-  void Discard(uint32_t bytes);
+  // Where the next bytes of the arriving slice's payload go.
+  iovec Target();
   void GatherTargets();
   void Consume(size_t got);
   void Land();
@@ -268,7 +269,6 @@ class StreamRecvLane final : public RecvLane {
   LaneLink link_;
   ExposedMemory exposed_;
   SliceSink* sink_ = nullptr;
-  std::vector<RegionSpan> sink_pieces_;  // scratch
   std::vector<Entry> entries_;
 
   // released_ ≤ delivered_ ≤ released_ + slots.
@@ -280,9 +280,7 @@ class StreamRecvLane final : public RecvLane {
   // The arriving slice: whether its header is complete, its memory, and its progress.
   bool header_here_ = false;
   bool waits_for_memory_ = false;  // of Expect, because there are no slots
-  std::vector<iovec> targets_;
-  size_t done_pieces_ = 0;
-  size_t done_bytes_ = 0;
+  std::byte* memory_ = nullptr;    // unless it is discarded
   size_t payload_left_ = 0;
   std::vector<iovec> gather_;
   std::vector<std::byte> discarded_;  // the last part of discarded payload; unused

@@ -23,10 +23,6 @@ bool IsTagged(const std::byte* header) {
   return magic == wire::kTaggedSliceMagic;
 }
 
-size_t HeaderBytes(bool tagged) {
-  return tagged ? sizeof(wire::TaggedSliceHeader) : sizeof(wire::SliceHeader);
-}
-
 }  // namespace
 
 StreamRecvLane::StreamRecvLane(const LaneIdentity& identity, const LaneShape& shape,
@@ -69,19 +65,12 @@ void StreamRecvLane::Withdraw(RemoteKey key) {
 
 // ---- Slices, for the owner ----------------------------------------------------------------------
 
-bool StreamRecvLane::Expect(SliceNumber n, std::span<const RegionSpan> pieces,
-                            const SliceTag& tag) {
-  if (!InWindow(n) || n < delivered_ || pieces.size() > kMaxSlicePieces) return false;
+bool StreamRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) {
+  if (!InWindow(n) || n < delivered_) return false;
   const bool arriving = n == delivered_ && header_here_;
   Entry& entry = At(n);
   if (arriving && (!NothingPlaced() || entry.header.key != 0)) return false;
-  entry.expected.clear();
-  entry.expected_bytes = 0;
-  for (const RegionSpan& piece : pieces) {
-    if (piece.bytes == 0) continue;
-    entry.expected.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
-    entry.expected_bytes += piece.bytes;
-  }
+  entry.expected = memory;
   entry.expected_tag = tag;
   entry.expects = true;
   if (arriving) ChooseLanding();
@@ -185,14 +174,11 @@ void StreamRecvLane::GatherTargets() {
   gather_.clear();
   size_t ahead = inbox_.size() - inbox_end_;
   if (header_here_) {
-    size_t offset = done_bytes_;
-    for (size_t i = done_pieces_; i < targets_.size(); ++i, offset = 0) {
-      gather_.push_back({.iov_base = static_cast<std::byte*>(targets_[i].iov_base) + offset,
-                         .iov_len = targets_[i].iov_len - offset});
-    }
+    gather_.push_back(Target());
+    if (gather_.back().iov_len < payload_left_) return;
     if (At(delivered_).header.bytes > kShortSliceBytes) {
       // No payload, because its place is not known yet. The slices for a sink have their own tags.
-      ahead = HeaderBytes(/*tagged=*/sink_ != nullptr);
+      ahead = wire::HeaderBytes(/*tagged=*/sink_ != nullptr);
     }
   }
   gather_.push_back({.iov_base = inbox_.data() + inbox_end_, .iov_len = ahead});
@@ -212,7 +198,9 @@ bool StreamRecvLane::ParseInbox() {
   const size_t here = inbox_end_ - inbox_begin_;
   if (!header_here_) {
     const std::byte* const header = inbox_.data() + inbox_begin_;
-    if (here >= HeaderBytes(false) && here >= HeaderBytes(IsTagged(header))) return TakeHeader();
+    if (here >= wire::HeaderBytes(false) && here >= wire::HeaderBytes(IsTagged(header))) {
+      return TakeHeader();
+    }
     if (inbox_begin_ > 0) {
       std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, here);
       inbox_begin_ = 0;
@@ -220,17 +208,11 @@ bool StreamRecvLane::ParseInbox() {
     }
     return false;
   }
-  size_t take = std::min(here, payload_left_);
-  if (take == 0 || waits_for_memory_) return false;
-  size_t left = take;
-  size_t offset = done_bytes_;
-  for (size_t i = done_pieces_; left > 0; ++i, offset = 0) {
-    const size_t part = std::min(left, targets_[i].iov_len - offset);
-    std::memcpy(static_cast<std::byte*>(targets_[i].iov_base) + offset,
-                inbox_.data() + inbox_begin_, part);
-    inbox_begin_ += part;
-    left -= part;
-  }
+  if (here == 0 || waits_for_memory_) return false;
+  const iovec target = Target();
+  const size_t take = std::min(here, target.iov_len);
+  std::memcpy(target.iov_base, inbox_.data() + inbox_begin_, take);
+  inbox_begin_ += take;
   TakePayload(take);
   if (inbox_begin_ == inbox_end_) inbox_begin_ = inbox_end_ = 0;
   return true;
@@ -240,9 +222,9 @@ bool StreamRecvLane::ParseInbox() {
 bool StreamRecvLane::TakeHeader() {
   wire::TaggedSliceHeader wire{};
   const bool tagged = IsTagged(inbox_.data() + inbox_begin_);
-  std::memcpy(&wire, inbox_.data() + inbox_begin_, HeaderBytes(tagged));
+  std::memcpy(&wire, inbox_.data() + inbox_begin_, wire::HeaderBytes(tagged));
   if (!CheckHeader(wire.header)) return false;
-  inbox_begin_ += HeaderBytes(tagged);
+  inbox_begin_ += wire::HeaderBytes(tagged);
   if (inbox_begin_ == inbox_end_) inbox_begin_ = inbox_end_ = 0;
   Entry& entry = At(delivered_);
   entry.header = wire.header;
@@ -285,17 +267,21 @@ void StreamRecvLane::ChooseLanding() {
     MCCS_CHECK(memory.ok());  // CheckHeader
     return PlaceAt(*memory, Landing::kWritten);
   }
-  if (!entry.expects && sink_ != nullptr && PlaceBySink(entry)) return;
-  if (entry.expects && entry.expected_tag == entry.tag && entry.expected_bytes == bytes) {
-    entry.landing = Landing::kDirect;
-    targets_ = entry.expected;
-    done_pieces_ = done_bytes_ = 0;
+  if (!entry.expects && sink_ != nullptr) {
+    if (const auto memory = sink_->FindDestination(entry.tag, bytes); memory.has_value()) {
+      MCCS_CHECK(memory->bytes == bytes);
+      return PlaceAt(*memory, Landing::kDirect);
+    }
+  }
+  if (entry.expects && entry.expected_tag == entry.tag && entry.expected.bytes == bytes) {
+    PlaceAt(entry.expected, Landing::kDirect);
   } else if (bytes == 0) {
     PlaceAt({}, Landing::kInSlot);
   } else if (has_slots()) {
     PlaceAt(slots_.Part((delivered_ % shape_.slots) * shape_.slot_bytes, bytes), Landing::kInSlot);
   } else if (entry.expects || sink_ != nullptr) {
-    Discard(bytes);
+    PlaceAt({}, Landing::kDiscarded);
+    discarded_.resize(kDiscardBytes);
   } else {
     waits_for_memory_ = true;
   }
@@ -303,52 +289,20 @@ void StreamRecvLane::ChooseLanding() {
 
 void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
   At(delivered_).landing = landing;
-  targets_.clear();
-  if (memory.bytes > 0) {
-    targets_.push_back({.iov_base = memory.address(), .iov_len = memory.bytes});
-  }
-  done_pieces_ = done_bytes_ = 0;
+  memory_ = memory.address();
 }
 
-void StreamRecvLane::Discard(uint32_t bytes) {
-  PlaceAt({}, Landing::kDiscarded);
-  discarded_.resize(kDiscardBytes);
-  for (size_t left = bytes; left > 0;) {
-    const size_t part = std::min(left, discarded_.size());
-    targets_.push_back({.iov_base = discarded_.data(), .iov_len = part});
-    left -= part;
+iovec StreamRecvLane::Target() {
+  const Entry& entry = At(delivered_);
+  if (entry.landing == Landing::kDiscarded) {
+    return {.iov_base = discarded_.data(), .iov_len = std::min(payload_left_, kDiscardBytes)};
   }
-}
-
-// Returns true if the sink provides memory.
-bool StreamRecvLane::PlaceBySink(Entry& entry) {
-  sink_pieces_.clear();
-  if (!sink_->FindDestination(entry.tag, entry.header.bytes, sink_pieces_)) return false;
-  entry.landing = Landing::kDirect;
-  targets_.clear();
-  size_t bytes = 0;
-  for (const RegionSpan& piece : sink_pieces_) {
-    if (piece.bytes > 0) targets_.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
-    bytes += piece.bytes;
-  }
-  MCCS_CHECK(bytes == entry.header.bytes);
-  done_pieces_ = done_bytes_ = 0;
-  return true;
+  return {.iov_base = memory_ + (entry.header.bytes - payload_left_), .iov_len = payload_left_};
 }
 
 // Accounts for `bytes` of the arriving slice.
 void StreamRecvLane::TakePayload(size_t bytes) {
   payload_left_ -= bytes;
-  while (bytes > 0) {
-    const size_t left = targets_[done_pieces_].iov_len - done_bytes_;
-    if (bytes < left) {
-      done_bytes_ += bytes;
-      return;
-    }
-    bytes -= left;
-    done_bytes_ = 0;
-    ++done_pieces_;
-  }
   if (payload_left_ == 0) Land();
 }
 

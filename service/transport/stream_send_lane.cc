@@ -10,7 +10,7 @@
 namespace mccs {
 namespace {
 
-// Maximum number of slices and pieces per write call: enough to fill a socket's buffer, and few
+// Maximum number of headers and payloads per write call: enough to fill a socket's buffer, and few
 // enough that the engine soon reads again.
 constexpr size_t kMaxGather = 256;
 constexpr size_t kMaxWriteBytes = 1 << 20;
@@ -23,8 +23,9 @@ constexpr size_t kFrameBytes = sizeof(wire::AckFrame);
 
 StreamSendLane::StreamSendLane(const LaneIdentity& identity, const LaneShape& shape)
     : shape_(shape),
+      short_slice_bytes_(std::min(shape.slot_bytes, kShortSliceBytes)),
       entries_(shape.slots),
-      short_slices_(size_t{shape.slots} * std::min(shape.slot_bytes, kShortSliceBytes)),
+      short_slices_(size_t{shape.slots} * short_slice_bytes_),
       credit_(shape.slots),
       frames_(kFramesPerRead * kFrameBytes) {
   MCCS_CHECK(shape.slots >= 2);
@@ -32,58 +33,33 @@ StreamSendLane::StreamSendLane(const LaneIdentity& identity, const LaneShape& sh
   gather_.reserve(kMaxGather);
 }
 
-absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(
-    const RemoteTarget& target, std::span<const RegionSpan> pieces, const SliceTag& tag) {
+absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(const RemoteTarget& target,
+                                                                  const RegionSpan& payload,
+                                                                  const SliceTag& tag) {
   if (link_.failed()) return link_.status();
-  uint64_t bytes = 0;
-  for (const RegionSpan& piece : pieces) bytes += piece.bytes;
-  if (bytes > shape_.slot_bytes || pieces.size() > kMaxSlicePieces) {
-    return absl::InvalidArgumentError(absl::StrCat("slice of ", bytes, " bytes in ", pieces.size(),
-                                                   " pieces: expected at most ", shape_.slot_bytes,
-                                                   " bytes in ", kMaxSlicePieces, " pieces"));
+  if (payload.bytes > shape_.slot_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slice of ", payload.bytes, " bytes: expected at most ", shape_.slot_bytes));
   }
-  if (target.key != RemoteKey()) MCCS_RETURN_IF_ERROR(peer_memory_.Check(target, bytes));
+  if (target.key != RemoteKey()) MCCS_RETURN_IF_ERROR(peer_memory_.Check(target, payload.bytes));
   // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
 
   Entry& entry = At(next_);
   const bool tagged = next_ == 0 || tag != last_tag_;
   entry.wire.header = {.magic = tagged ? wire::kTaggedSliceMagic : wire::kSliceMagic,
-                       .bytes = static_cast<uint32_t>(bytes),
+                       .bytes = static_cast<uint32_t>(payload.bytes),
                        .number = next_,
                        .key = target.key.value(),
                        .offset = target.offset};
   if (tagged) entry.wire.tag = last_tag_ = tag;
-  entry.pieces.clear();
-  entry.pieces.push_back(
-      {.iov_base = &entry.wire,
-       .iov_len = tagged ? sizeof(wire::TaggedSliceHeader) : sizeof(wire::SliceHeader)});
-  entry.copied = bytes <= kShortSliceBytes;
-  if (entry.copied) {
-    CopyShortSlice(next_, pieces);
-  } else {
-    for (const RegionSpan& piece : pieces) {
-      if (piece.bytes == 0) continue;
-      entry.pieces.push_back({.iov_base = piece.address(), .iov_len = piece.bytes});
-    }
+  entry.payload = entry.is_copied() ? ShortSlice(next_) : payload.address();
+  if (entry.is_copied() && payload.bytes > 0) {
+    std::memcpy(entry.payload, payload.address(), payload.bytes);
   }
   const SliceNumber number = next_++;
   FreeSources();
   return number;
-}
-
-void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const RegionSpan> pieces) {
-  Entry& entry = At(n);
-  if (entry.bytes() == 0) return;
-  const size_t stride = std::min(shape_.slot_bytes, kShortSliceBytes);
-  std::byte* const start = short_slices_.data() + (n % shape_.slots) * stride;
-  std::byte* to = start;
-  for (const RegionSpan& piece : pieces) {
-    if (piece.bytes == 0) continue;
-    std::memcpy(to, piece.address(), piece.bytes);
-    to += piece.bytes;
-  }
-  entry.pieces.push_back({.iov_base = start, .iov_len = entry.bytes()});
 }
 
 bool StreamSendLane::Poll() {
@@ -103,10 +79,9 @@ bool StreamSendLane::Poll() {
 
 void StreamSendLane::ReportToGate() {
   const bool up = resumed();
-  const bool begun = done_pieces_ + done_bytes_ > 0;
   gate_->OnTurnEnd({.held = gate_blocked_,
                     .unsent = up && sent_ != next_,
-                    .in_flight = up && (sent_ != acknowledged_ || begun)});
+                    .in_flight = up && (sent_ != acknowledged_ || begun_bytes_ > 0)});
 }
 
 LaneWait StreamSendLane::waits_for() const {
@@ -119,7 +94,7 @@ void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
   frame_bytes_ = 0;
   peer_memory_.Clear();
   sent_ = acknowledged_;
-  done_pieces_ = done_bytes_ = 0;
+  begun_bytes_ = 0;
 }
 
 LaneCounters StreamSendLane::counters() const {
@@ -222,23 +197,26 @@ void StreamSendLane::GatherUnsent(uint64_t payload_bytes) {
   gather_.clear();
   size_t bytes = 0;
   uint64_t payload = 0;
-  size_t piece = done_pieces_;
-  size_t offset = done_bytes_;
-  for (SliceNumber n = sent_; n < next_; ++n, piece = 0) {
-    for (const Entry& entry = At(n); piece < entry.pieces.size(); ++piece, offset = 0) {
-      if (gather_.size() == kMaxGather || bytes >= kMaxWriteBytes || payload >= payload_bytes) {
-        return;
-      }
-      const iovec& whole = entry.pieces[piece];
-      size_t length = whole.iov_len - offset;
-      if (piece > 0) {  // not the header
-        length = static_cast<size_t>(std::min<uint64_t>(length, payload_bytes - payload));
-        payload += length;
-      }
-      gather_.push_back(
-          {.iov_base = static_cast<std::byte*>(whole.iov_base) + offset, .iov_len = length});
-      bytes += length;
+  size_t done = begun_bytes_;
+  for (SliceNumber n = sent_; n < next_; ++n, done = 0) {
+    if (gather_.size() + 2 > kMaxGather || bytes >= kMaxWriteBytes || payload >= payload_bytes) {
+      return;
     }
+    Entry& entry = At(n);
+    const size_t header = entry.header_bytes();
+    if (done < header) {
+      gather_.push_back(
+          {.iov_base = reinterpret_cast<std::byte*>(&entry.wire) + done, .iov_len = header - done});
+      bytes += header - done;
+      done = header;
+    }
+    const size_t offset = done - header;
+    const auto length =
+        static_cast<size_t>(std::min<uint64_t>(entry.bytes() - offset, payload_bytes - payload));
+    if (length == 0) continue;
+    gather_.push_back({.iov_base = entry.payload + offset, .iov_len = length});
+    bytes += length;
+    payload += length;
   }
 }
 
@@ -246,16 +224,14 @@ uint64_t StreamSendLane::Advance(size_t written) {
   uint64_t payload = 0;
   while (written > 0) {
     const Entry& entry = At(sent_);
-    const size_t left = entry.pieces[done_pieces_].iov_len - done_bytes_;
-    if (done_pieces_ > 0) payload += std::min(written, left);
-    if (written < left) {
-      done_bytes_ += written;
-      return payload;
-    }
-    written -= left;
-    done_bytes_ = 0;
-    if (++done_pieces_ == entry.pieces.size()) {
-      done_pieces_ = 0;
+    const size_t header = entry.header_bytes();
+    const size_t whole = header + entry.bytes();
+    const size_t from = begun_bytes_;
+    begun_bytes_ = std::min(from + written, whole);
+    payload += std::max(begun_bytes_, header) - std::max(from, header);
+    written -= begun_bytes_ - from;
+    if (begun_bytes_ == whole) {
+      begun_bytes_ = 0;
       ever_sent_ = std::max(ever_sent_, ++sent_);
     }
   }
@@ -264,7 +240,7 @@ uint64_t StreamSendLane::Advance(size_t written) {
 
 void StreamSendLane::FreeSources() {
   source_free_ = std::max(source_free_, acknowledged_);
-  while (source_free_ < next_ && At(source_free_).copied) ++source_free_;
+  while (source_free_ < next_ && At(source_free_).is_copied()) ++source_free_;
 }
 
 }  // namespace mccs

@@ -60,6 +60,13 @@ struct TaggedSliceHeader {
 static_assert(sizeof(TaggedSliceHeader) == 64 && offsetof(TaggedSliceHeader, tag) == 32 &&
               std::is_trivially_copyable_v<TaggedSliceHeader>);
 
+inline constexpr uint32_t HeaderBytes(bool tagged) {
+  return tagged ? sizeof(TaggedSliceHeader) : sizeof(SliceHeader);
+}
+inline constexpr uint32_t HeaderBytes(const SliceHeader& header) {
+  return HeaderBytes(header.magic == kTaggedSliceMagic);
+}
+
 struct AckFrame {
   uint32_t magic;  // kResumeMagic or kAckMagic
   uint32_t slots;

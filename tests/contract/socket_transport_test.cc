@@ -90,7 +90,7 @@ TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
       bool moved = false;
       while (lane->next() < kSlices) {
         const RegionSpan piece = SpanAt(source.data(), bytes_of(lane->next()));
-        if (!lane->Post({&piece, 1}, {})->has_value()) break;
+        if (!lane->Post(piece, {})->has_value()) break;
         moved = true;
       }
       if (!lane->Poll() && !moved) own->Wait(-1);

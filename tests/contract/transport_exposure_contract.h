@@ -56,7 +56,7 @@ TEST_P(TransportContract, AWriteIgnoresExpectedMemory) {
   Exposed& output = Expose(1, 50'000);
   std::vector<std::byte> expected(50'000, kFill);
   const RegionSpan all = SpanOf(expected);
-  EXPECT_TRUE(recv_->Expect(0, {&all, 1}, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(0, all, TagOf(1)));
   ASSERT_TRUE(AwaitExposed(1).has_value());
   const std::vector<std::byte> payload = Payload(3, 50'000);
   Post(*send_, payload, TagOf(1), RemoteTarget{output.key, 0});
@@ -101,7 +101,7 @@ TEST_P(TransportContract, AnExposureIsFoundByItsNameUntilItIsWithdrawn) {
   EXPECT_TRUE(send_->FindExposed(ExposureName(2)).has_value());
   const std::vector<std::byte> payload = Payload(1, 100);
   const RegionSpan piece = SpanOf(payload);
-  EXPECT_EQ(send_->PostTo({first.key, 0}, {&piece, 1}, TagOf(1)).status().code(),
+  EXPECT_EQ(send_->PostTo({first.key, 0}, piece, TagOf(1)).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(send_->status().ok());
   Exposed& again = Expose(1, 1'000);
@@ -146,7 +146,7 @@ TEST_P(TransportContract, ASenderRejectsWritesBeyondExposedMemory) {
   const std::vector<std::byte> payload = Payload(1, 100);
   const RegionSpan piece = SpanOf(payload);
   for (const uint64_t offset : {uint64_t{901}, uint64_t{1'001}, ~uint64_t{0}, ~uint64_t{0} - 99}) {
-    EXPECT_EQ(send_->PostTo({output.key, offset}, {&piece, 1}, TagOf(1)).status().code(),
+    EXPECT_EQ(send_->PostTo({output.key, offset}, piece, TagOf(1)).status().code(),
               absl::StatusCode::kOutOfRange)
         << offset;
   }
@@ -213,7 +213,7 @@ TEST_P(TransportContract, AKeyIsUnknownOnOtherLanes) {
   ASSERT_TRUE(AwaitExposed(1).has_value());
   const std::vector<std::byte> payload = Payload(1, 100);
   const RegionSpan piece = SpanOf(payload);
-  EXPECT_EQ(send_->PostTo({there.key, 0}, {&piece, 1}, TagOf(1)).status().code(),
+  EXPECT_EQ(send_->PostTo({there.key, 0}, piece, TagOf(1)).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

@@ -217,7 +217,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     const RegionSpan piece = SpanOf(payload);
     const bool room = lane.has_room();
     absl::StatusOr<std::optional<SliceNumber>> posted =
-        target.has_value() ? lane.PostTo(*target, {&piece, 1}, tag) : lane.Post({&piece, 1}, tag);
+        target.has_value() ? lane.PostTo(*target, piece, tag) : lane.Post(piece, tag);
     EXPECT_TRUE(posted.ok()) << posted.status();
     EXPECT_EQ(posted.ok() && posted->has_value(), room);
     return posted.ok() ? *posted : std::nullopt;

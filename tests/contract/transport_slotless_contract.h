@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "tests/contract/transport_fixture.h"
@@ -14,9 +15,9 @@ namespace mccs {
 // Gives no memory for any slice.
 class DecliningSink final : public SliceSink {
  public:
-  bool FindDestination(const SliceTag&, uint32_t, std::vector<RegionSpan>&) override {
+  std::optional<RegionSpan> FindDestination(const SliceTag&, uint32_t) override {
     ++asked;
-    return false;
+    return std::nullopt;
   }
   int asked = 0;
 };
@@ -36,7 +37,7 @@ TEST_P(TransportContract, WithoutSlotsASliceWaitsForItsMemory) {
     std::vector<std::byte> output(3 * bytes, kFill);
     for (uint64_t n = 0; n < 3; ++n) {
       const RegionSpan part = SpanAt(output.data() + n * bytes, bytes);
-      EXPECT_TRUE(recv_->Expect(n, {&part, 1}, TagOf(4)));
+      EXPECT_TRUE(recv_->Expect(n, part, TagOf(4)));
     }
     ASSERT_TRUE(RunUntil([&] { return recv_->Landed(2) != Landing::kNotYet; }));
     for (uint64_t n = 0; n < 3; ++n) {
@@ -69,9 +70,9 @@ TEST_P(TransportContract, WithoutSlotsAMismatchedSliceIsDiscarded) {
   std::vector<std::byte> output(300'000, kFill);
   const RegionSpan all = SpanOf(output);
   const std::vector<std::byte> whole = Payload(1, 300'000), less = Payload(2, 299'999);
-  EXPECT_TRUE(recv_->Expect(0, {&all, 1}, TagOf(1)));
-  EXPECT_TRUE(recv_->Expect(1, {&all, 1}, TagOf(1)));
-  EXPECT_TRUE(recv_->Expect(2, {&all, 1}, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(0, all, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(1, all, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(2, all, TagOf(1)));
   Post(whole, TagOf(9));
   Post(less, TagOf(1));
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
@@ -129,7 +130,7 @@ TEST_P(TransportContract, WithoutSlotsAWaitingSliceArrivesOverTheNextConnection)
   Settle();
   std::vector<std::byte> output(50'000, kFill);
   const RegionSpan all = SpanOf(output);
-  EXPECT_TRUE(recv_->Expect(0, {&all, 1}, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(0, all, TagOf(1)));
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) == Landing::kDirect; }));
   EXPECT_EQ(output, payload);
 }

@@ -37,7 +37,7 @@ TEST_P(TransportContract, ALaneResumesOverANewConnection) {
       if (send_->next() < kSlices) Post(payloads[send_->next()], TagOf(send_->next()));
       if (random() % 3 == 0 && expected < kSlices) {
         const RegionSpan all = SpanOf(there[expected]);
-        if (recv_->Expect(expected, {&all, 1}, TagOf(expected)) || expected < landed) ++expected;
+        if (recv_->Expect(expected, all, TagOf(expected)) || expected < landed) ++expected;
       }
       while (landed < kSlices && recv_->Landed(landed) != Landing::kNotYet) {
         EXPECT_EQ(recv_->Tag(landed), TagOf(landed));

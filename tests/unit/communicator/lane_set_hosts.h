@@ -192,7 +192,7 @@ class LaneSetHosts : public testing::Test {
   bool Send(int from, int channel, uint8_t value) {
     const std::byte byte{value};  // a short slice: the lane copies it
     const RegionSpan piece = SpanAt(&byte, 1);
-    const auto posted = channel_of(from, channel).send->Post({&piece, 1}, SliceTag{});
+    const auto posted = channel_of(from, channel).send->Post(piece, SliceTag{});
     return posted.ok() && posted->has_value();
   }
   // The next slice received by host `to`.

@@ -25,7 +25,7 @@ class LaneSetPeersTest : public LaneSetHosts {
   static bool Post(SendLane& lane, uint8_t value) {
     const std::byte byte{value};
     const RegionSpan piece = SpanAt(&byte, 1);
-    const auto posted = lane.Post({&piece, 1}, SliceTag{});
+    const auto posted = lane.Post(piece, SliceTag{});
     return posted.ok() && posted->has_value();
   }
   // Waits for slice `n` and releases its slot; nothing if it does not arrive.
@@ -68,7 +68,7 @@ TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
   const RegionSpan piece = staging->Part(0, kShape.slot_bytes);
   std::fill_n(staging->address(), piece.bytes, std::byte{7});
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(1));
-  ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  ASSERT_TRUE(lane.Post(piece, SliceTag{}).ok());
   device_.discarded = 0;
   next = 0;
   EXPECT_EQ(lanes(0).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kNone)
@@ -145,7 +145,7 @@ TEST_F(LaneSetPeersTest, MessagesUseSeparateLanes) {
   RecvLane& end = From(1, kMessages, 0);
   std::byte there{};
   const RegionSpan memory = SpanAt(&there, 1);
-  EXPECT_TRUE(end.Expect(0, {&memory, 1}, SliceTag{}));
+  EXPECT_TRUE(end.Expect(0, memory, SliceTag{}));
   EXPECT_TRUE(Run([&] { return end.Landed(0) == Landing::kDirect; }));
   EXPECT_EQ(there, std::byte{1});
 }

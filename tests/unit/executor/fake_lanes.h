@@ -74,15 +74,14 @@ class ManualDevice final : public Device {
 // Reads posted sources only on request: as late as the acknowledgement allows.
 class FakeSendLane final : public SendLane {
  public:
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const RegionSpan> pieces,
+  absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                   const SliceTag& tag) override {
     if (!failure.ok()) return failure;
     if (next() >= credit) return std::nullopt;
-    posted_.push_back({{pieces.begin(), pieces.end()}, tag});
+    posted_.push_back({payload, tag});
     return next() - 1;
   }
-  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&,
-                                                    std::span<const RegionSpan>,
+  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&, const RegionSpan&,
                                                     const SliceTag&) override {
     return absl::FailedPreconditionError("nothing is exposed");
   }
@@ -105,12 +104,9 @@ class FakeSendLane final : public SendLane {
   Endpoint remote() const override { return {}; }
 
   std::vector<int32_t> Read(SliceNumber n) const {
-    std::vector<int32_t> values;
-    for (const RegionSpan& piece : posted_[n].pieces) {
-      const auto* first = reinterpret_cast<const int32_t*>(piece.address());
-      values.insert(values.end(), first, first + piece.bytes / sizeof(int32_t));
-    }
-    return values;
+    const RegionSpan& payload = posted_[n].payload;
+    const auto* first = reinterpret_cast<const int32_t*>(payload.address());
+    return {first, first + payload.bytes / sizeof(int32_t)};
   }
   const SliceTag& TagAt(SliceNumber n) const { return posted_[n].tag; }
   // The next slice has been delivered; returns its payload.
@@ -122,7 +118,7 @@ class FakeSendLane final : public SendLane {
 
  private:
   struct Slice {
-    std::vector<RegionSpan> pieces;
+    RegionSpan payload;
     SliceTag tag;
   };
   std::vector<Slice> posted_;
@@ -132,9 +128,9 @@ class FakeSendLane final : public SendLane {
 class FakeRecvLane final : public RecvLane {
  public:
   void SetSink(SliceSink* sink) override { sink_ = sink; }
-  bool Expect(SliceNumber n, std::span<const RegionSpan> pieces, const SliceTag& tag) override {
+  bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) override {
     if (n < landed_.size() || n >= released_ + kFakeLaneShape.slots) return false;
-    expected_[n % kFakeLaneShape.slots] = {n, {pieces.begin(), pieces.end()}, tag};
+    expected_[n % kFakeLaneShape.slots] = {n, memory, tag};
     return true;
   }
   Landing Landed(SliceNumber n) const override {
@@ -178,25 +174,15 @@ class FakeRecvLane final : public RecvLane {
     const auto* from = reinterpret_cast<const std::byte*>(values.data());
     const auto bytes = static_cast<uint32_t>(values.size() * sizeof(int32_t));
     const Expected& expected = expected_[n % kFakeLaneShape.slots];
-    size_t room = 0;
-    for (const RegionSpan& piece : expected.pieces) room += piece.bytes;
-    if (expected.number == n && expected.tag == tag && room == bytes) {
-      for (const RegionSpan& piece : expected.pieces) {
-        std::copy_n(from, piece.bytes, piece.address());
-        from += piece.bytes;
-      }
-      landed_.push_back({Landing::kDirect, tag, bytes});
-    } else if (std::vector<RegionSpan> pieces; expected.number != n && sink_ != nullptr &&
-                                               sink_->FindDestination(tag, bytes, pieces)) {
-      for (const RegionSpan& piece : pieces) {
-        std::copy_n(from, piece.bytes, piece.address());
-        from += piece.bytes;
-      }
-      landed_.push_back({Landing::kDirect, tag, bytes});
-    } else {
-      std::copy_n(from, bytes, slots_[n % kFakeLaneShape.slots]);
-      landed_.push_back({Landing::kInSlot, tag, bytes});
+    std::optional<RegionSpan> direct;
+    if (expected.number != n) {
+      if (sink_ != nullptr) direct = sink_->FindDestination(tag, bytes);
+    } else if (expected.tag == tag && expected.memory.bytes == bytes) {
+      direct = expected.memory;
     }
+    std::copy_n(from, bytes,
+                direct.has_value() ? direct->address() : slots_[n % kFakeLaneShape.slots]);
+    landed_.push_back({direct.has_value() ? Landing::kDirect : Landing::kInSlot, tag, bytes});
     return true;
   }
   SliceSink* sink() { return sink_; }
@@ -207,7 +193,7 @@ class FakeRecvLane final : public RecvLane {
  private:
   struct Expected {
     SliceNumber number = kNoLimit;
-    std::vector<RegionSpan> pieces;
+    RegionSpan memory;
     SliceTag tag{};
   };
   struct Slice {

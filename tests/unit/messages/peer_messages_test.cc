@@ -243,8 +243,8 @@ TEST_F(PeerMessagesTest, RepeatedSliceGetsItsPreviousPlace) {
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), Values(0, kPerSlice));
   const MessageTag last = Payload(1, kFakeLaneShape.slot_bytes);
-  std::vector<RegionSpan> pieces;
-  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(last), 8, pieces)) << "its bytes never arrive";
+  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(last), 8).has_value())
+      << "its bytes never arrive";
   Arrive(last, Values(kPerSlice, 2));
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 1u);

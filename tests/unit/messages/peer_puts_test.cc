@@ -138,14 +138,12 @@ TEST_F(PeerPutsTest, LimitsWindowRequests) {
 }
 
 TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
-  std::vector<RegionSpan> pieces;
   PeerPuts::Slice slice = Coming(16, 8);
   // Sent again after a reconnect.
-  ASSERT_TRUE(puts_.FindDestination(slice, pieces));
-  pieces.clear();
-  ASSERT_TRUE(puts_.FindDestination(slice, pieces));
-  ASSERT_EQ(pieces.size(), 1u);
-  EXPECT_EQ(pieces[0].address(), port_.memory.data() + 16);
+  ASSERT_TRUE(puts_.FindDestination(slice).has_value());
+  const std::optional<RegionSpan> again = puts_.FindDestination(slice);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->address(), port_.memory.data() + 16);
   EXPECT_EQ(port_.held.use_count(), 2);
   slice.landing = Landing::kDirect;
   EXPECT_TRUE(puts_.OnSlice(slice).ok());
@@ -153,21 +151,17 @@ TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
 }
 
 TEST_F(PeerPutsTest, RejectsPayloadBeyondWindow) {
-  std::vector<RegionSpan> pieces;
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint32_t>{kWindowBytes - 7, 8},
                                       {kWindowBytes + 1, 1},
                                       {~uint64_t{0}, 1}}) {
-    EXPECT_FALSE(puts_.FindDestination(Coming(offset, bytes), pieces));
+    EXPECT_FALSE(puts_.FindDestination(Coming(offset, bytes)).has_value());
     EXPECT_TRUE(absl::IsInvalidArgument(puts_.OnSlice(Coming(offset, bytes))));
   }
-  EXPECT_TRUE(pieces.empty());
 }
 
 TEST_F(PeerPutsTest, RejectsPayloadBeyondWindowMemory) {
-  std::vector<RegionSpan> pieces;
   port_.room = 7;
-  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
-  EXPECT_TRUE(pieces.empty());
+  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8)).has_value());
 }
 
 TEST_F(PeerPutsTest, WindowRequestWaitsForRegistration) {
@@ -185,8 +179,7 @@ TEST_F(PeerPutsTest, WindowRequestWaitsForRegistration) {
 
 TEST_F(PeerPutsTest, DropsPayloadForDepartedRank) {
   here_ = false;
-  std::vector<RegionSpan> pieces;
-  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8), pieces));
+  EXPECT_FALSE(puts_.FindDestination(Coming(0, 8)).has_value());
   EXPECT_TRUE(puts_.OnSlice(Coming(0, 8)).ok());
 }
 

@@ -79,7 +79,7 @@ TEST_P(HostileReceiver, EndsTheSendLaneWithAnError) {
   lane.Attach(std::make_unique<FakeConnection>(wire));
   const std::vector<std::byte> payload(8192);
   const RegionSpan piece = SpanOf(payload);
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lane.Post(piece, SliceTag{}).ok());
   for (const std::string& bytes : {GetParam().bytes, GetParam().later}) {
     wire->to_read += bytes;
     for (int i = 0; i < 16; ++i) lane.Poll();
@@ -90,7 +90,7 @@ TEST_P(HostileReceiver, EndsTheSendLaneWithAnError) {
   EXPECT_FALSE(lane.has_room());
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
-  EXPECT_FALSE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  EXPECT_FALSE(lane.Post(piece, SliceTag{}).ok());
   EXPECT_FALSE(lane.Poll());
 }
 
