@@ -24,14 +24,16 @@ namespace {
 
 // Slots of all incoming lanes, and staging memory of outgoing ones that need it.
 uint64_t LaneMemoryBytes(const Plan& plan, const LaneShape& shape) {
-  uint64_t areas = 0;
+  uint64_t bytes = 0;
   for (const Program& program : plan.programs) {
     const ProgramLanes lanes = LanesOf(program);
-    areas += lanes.receives.size();
-    areas += static_cast<uint64_t>(std::ranges::count_if(
-        lanes.sends, [&](const ProgramLanes::Lane& lane) { return Composes(program, lane); }));
+    bytes += lanes.receives.size() * shape.receive_bytes();
+    bytes +=
+        shape.staging_bytes() *
+        static_cast<uint64_t>(std::ranges::count_if(
+            lanes.sends, [&](const ProgramLanes::Lane& lane) { return Composes(program, lane); }));
   }
-  return areas * shape.slots * shape.slot_bytes;
+  return bytes;
 }
 
 double ThreadMs() {

@@ -67,7 +67,7 @@ struct ReceiveCounters {
 // One direction of a lane as a program sees it. LIFETIME: the counters and the memory outlive it.
 struct SendPort {
   SendCounters* counters = nullptr;
-  RegionSpan staging;  // slots × slot_bytes; empty: the program composes no slices
+  RegionSpan staging;  // LaneShape::staging_bytes; empty: the program composes no slices
 };
 struct ReceivePort {
   ReceiveCounters* counters = nullptr;

@@ -198,7 +198,7 @@ bool ProgramInterpreter::TakeFreed(Sends& sends) {
 }
 
 bool ProgramInterpreter::TakeAcknowledged(Sends& sends) {
-  const uint64_t free = sends.port.counters->acknowledged.Load() + shape_.slots;
+  const uint64_t free = sends.port.counters->acknowledged.Load() + shape_.staging_slots();
   bool moved = false;
   for (; sends.staged < free && !sends.staging.done(); ++sends.staged) {
     const StepInstance instance = sends.staging.current();
@@ -430,9 +430,11 @@ std::byte* ProgramInterpreter::Address(StepRef ref, const Place& place, const Ex
     return memory_.InBuffer(place, slice).address();
   }
   const ProgramLanes::Position& position = facts_.lanes.positions[place.index];
-  const RegionSpan& slots = place.space == Space::kReceived ? receives_[position.lane].port.slots
-                                                            : sends_[position.lane].port.staging;
-  const uint64_t slot = At(ref.row, place.index).slice % shape_.slots;
+  const bool received = place.space == Space::kReceived;
+  const RegionSpan& slots =
+      received ? receives_[position.lane].port.slots : sends_[position.lane].port.staging;
+  const uint64_t slot =
+      At(ref.row, place.index).slice % (received ? shape_.slots : shape_.staging_slots());
   return slots.address() + slot * shape_.slot_bytes +
          memory_.PieceOffset(RoundOf(ref.row), program_.steps[place.index], place.piece, slice);
 }

@@ -12,8 +12,9 @@
 // A step costs the same whatever the number of hosts and of steps in flight: a finished step
 // decrements the conditions of its successors, and no list of waiting steps is scanned.
 //
-// Slice n uses staging slot n mod `slots`. The slot is free when slice n − `slots` has been
-// acknowledged. A receive slot is released when the last combine that reads it is done.
+// Slice n uses staging slot n mod s of s (LaneShape::staging_slots). The slot is free when slice
+// n − s has been acknowledged. A receive slot is released when the last combine that reads it is
+// done.
 //
 // OWNER: an InterpretedPlan. THREAD: the owning engine. Never blocks; allocates only when it is
 // made.

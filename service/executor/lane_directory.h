@@ -18,8 +18,8 @@ class LaneDirectory {
   // LIFETIME: as long as the directory.
   virtual SendLane* SendTo(ChannelId channel, HostIndex peer) = 0;
   virtual absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
-  // Memory of slots × slot_bytes to compose slices for that lane before they are sent; allocated by
-  // the first call. Errors as above.
+  // The staging slots of that lane, to compose slices in before they are sent; allocated by the
+  // first call. Errors as above.
   virtual absl::StatusOr<RegionSpan> StagingTo(ChannelId channel, HostIndex peer) = 0;
 };
 

@@ -46,7 +46,7 @@ RegionSpan SendFeed::SliceAt(const StepInstance& instance) const {
   if (step.pieces.front().space != Space::kStaged) {
     return run_->memory.InBuffer(instance.round, step);
   }
-  return side_.staging.Part((next_ % shape_.slots) * shape_.slot_bytes,
+  return side_.staging.Part((next_ % shape_.staging_slots()) * shape_.slot_bytes,
                             run_->memory.SliceBytes(instance.round, step));
 }
 

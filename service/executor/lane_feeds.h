@@ -37,7 +37,7 @@ struct LaneRun {
 struct SendSide {
   SendLane& lane;
   LaneTurns turns;
-  RegionSpan staging = {};  // memory in which programs compose slices: slots × slot_bytes
+  RegionSpan staging = {};  // staging slots, in which programs compose slices
 };
 
 class SendFeed {

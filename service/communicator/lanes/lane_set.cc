@@ -157,11 +157,11 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
   }
   std::unique_ptr<Region> slots;
   if (!IsMessageChannel(channel)) {
-    MCCS_ASSIGN_OR_RETURN(slots, AllocateSlots());
+    MCCS_ASSIGN_OR_RETURN(slots, AllocateMemory(options_.strategy.lanes.receive_bytes()));
   }
-  auto lane = options_.transport->MakeRecvLane(
-      IdentityOf(channel, peer, options_.self), options_.strategy.lanes,
-      slots == nullptr ? RegionSpan{} : RegionSpan{slots.get(), 0, LaneBytes()});
+  auto lane = options_.transport->MakeRecvLane(IdentityOf(channel, peer, options_.self),
+                                               options_.strategy.lanes,
+                                               slots == nullptr ? RegionSpan{} : WholeOf(*slots));
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
@@ -191,24 +191,21 @@ absl::StatusOr<RegionSpan> LaneSet::StagingTo(ChannelId channel, HostIndex peer)
   MCCS_CHECK(IsLegalLane(channel, peer));
   std::unique_ptr<Region>& staging = staging_[LaneKey(channel, peer)];
   if (staging == nullptr) {
-    if (reserved_bytes_ >= LaneBytes()) {
-      reserved_bytes_ -= LaneBytes();
-      MCCS_ASSIGN_OR_RETURN(staging, options_.device->Allocate(LaneBytes()));
+    const uint64_t bytes = options_.strategy.lanes.staging_bytes();
+    if (reserved_bytes_ >= bytes) {
+      reserved_bytes_ -= bytes;
+      MCCS_ASSIGN_OR_RETURN(staging, options_.device->Allocate(bytes));
     } else {
-      MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
+      MCCS_ASSIGN_OR_RETURN(staging, AllocateMemory(bytes));
     }
   }
-  return RegionSpan{staging.get(), 0, LaneBytes()};
-}
-
-size_t LaneSet::LaneBytes() const {
-  const LaneShape& shape = options_.strategy.lanes;
-  return size_t{shape.slots} * shape.slot_bytes;
+  return WholeOf(*staging);
 }
 
 absl::Status LaneSet::ReserveStaging() {
-  MCCS_RETURN_IF_ERROR(ReserveMemory(ring_lanes_ * LaneBytes()));
-  reserved_bytes_ = ring_lanes_ * LaneBytes();
+  const uint64_t bytes = ring_lanes_ * options_.strategy.lanes.staging_bytes();
+  MCCS_RETURN_IF_ERROR(ReserveMemory(bytes));
+  reserved_bytes_ = bytes;
   return absl::OkStatus();
 }
 
@@ -225,9 +222,9 @@ absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateSlots() {
-  MCCS_RETURN_IF_ERROR(ReserveMemory(LaneBytes()));
-  return options_.device->Allocate(LaneBytes());
+absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateMemory(uint64_t bytes) {
+  MCCS_RETURN_IF_ERROR(ReserveMemory(bytes));
+  return options_.device->Allocate(bytes);
 }
 
 std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {

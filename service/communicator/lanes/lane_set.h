@@ -169,8 +169,7 @@ class LaneSet final : public LaneDirectory {
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
-  absl::StatusOr<std::unique_ptr<Region>> AllocateSlots();
-  size_t LaneBytes() const;
+  absl::StatusOr<std::unique_ptr<Region>> AllocateMemory(uint64_t bytes);
 
   const LaneSetOptions options_;
   std::vector<ChannelStrategy> channels_;  // with the current routes

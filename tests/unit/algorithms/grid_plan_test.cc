@@ -9,8 +9,10 @@
 #include "algorithms/build_plan.h"
 #include "algorithms/grid.h"
 #include "algorithms/plan.h"
+#include "base/units.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/device/lane_shape.h"
 #include "tests/unit/algorithms/plan_cases.h"
 #include "tests/unit/algorithms/plan_check.h"
 
@@ -110,28 +112,24 @@ TEST(GridPlan, HasLanesToARowAndAColumnOnly) {
   }
 }
 
-// mccsd's default lanes (service/config.h).
-constexpr uint64_t kDefaultLaneBytes = uint64_t{12} * (96 << 10);
-constexpr int kDefaultChannels = 2;
-
-// Of slots, and as much of staging memory.
-TEST(GridPlan, SlotsOverAThousandHostsFitIn144MiB) {
+// Slots and staging memory with mccsd's default lanes (service/config.h).
+TEST(GridPlan, LanesOverAThousandHostsTakeAtMost256MiB) {
+  constexpr LaneShape kShape{.slots = 12, .slot_bytes = 96 << 10};
+  constexpr uint64_t kChannels = 2;
   for (int hosts : {1009, 1023, 1024}) {
     for (int ranks : {1, 8}) {
       const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), ranks));
       const ChannelOrders orders = VariedOrders(hosts, 1);
-      size_t most_slots = 0, most_staging = 0;  // lanes
+      uint64_t most_bytes = 0;
       for (int host : {0, 31, 32, 500, hosts - 1}) {
         const auto plan = BuildPlan(kGridKey, layout, orders, HostIndex(host));
         ASSERT_TRUE(plan.ok()) << plan.status();
         EXPECT_LE(plan->max_pieces, kMaxPieces);
         const Peers peers = PeersIn(plan->programs[0]);
-        most_slots = std::max(most_slots, peers.senders.size());
-        most_staging = std::max(most_staging, peers.staged.size());
+        most_bytes = std::max(most_bytes, peers.senders.size() * kShape.receive_bytes() +
+                                              peers.staged.size() * kShape.staging_bytes());
       }
-      for (size_t lanes : {most_slots, most_staging}) {
-        EXPECT_LE(lanes * kDefaultLaneBytes * kDefaultChannels, uint64_t{144} << 20) << hosts;
-      }
+      EXPECT_LE(kChannels * most_bytes, 256 * kMiB) << hosts << " hosts of " << ranks << " ranks";
     }
   }
 }
@@ -156,8 +154,9 @@ void Prove(const Layout& layout, const CheckOptions& options) {
   CheckOptions checked = options;
   checked.slot_bytes = 64 * static_cast<uint32_t>(plans[0].max_pieces);
   const absl::Status status = CheckPlans(plans, layout, checked);
-  ASSERT_TRUE(status.ok()) << Describe(kGridKey, layout) << ", " << checked.slots << " slots, skew "
-                           << checked.skew << ": " << status;
+  ASSERT_TRUE(status.ok()) << Describe(kGridKey, layout) << ", " << checked.slots << " slots, "
+                           << checked.staging() << " staging slots, skew " << checked.skew << ": "
+                           << status;
 }
 
 TEST(GridPlan, EveryNumberOfHostsIsProved) {
@@ -175,8 +174,12 @@ TEST(GridPlan, EveryWindowIsProved) {
   for (int hosts : {4, 5, 7, 8, 11, 13}) {
     for (uint32_t slots = 1; slots <= 3; ++slots) {
       for (uint32_t skew = 0; skew < slots; ++skew) {
-        ASSERT_NO_FATAL_FAILURE(Prove(
-            UnequalHosts(hosts, 3), {.count = 16 * (2 * slots + 1), .slots = slots, .skew = skew}));
+        for (uint32_t staging = 1; staging <= slots; ++staging) {
+          ASSERT_NO_FATAL_FAILURE(Prove(UnequalHosts(hosts, 3), {.count = 16 * (2 * slots + 1),
+                                                                 .slots = slots,
+                                                                 .skew = skew,
+                                                                 .staging_slots = staging}));
+        }
       }
     }
   }

@@ -150,8 +150,9 @@ void Prove(OpKind kind, const Layout& layout, const CheckOptions& options) {
   CheckOptions checked = options;
   checked.slot_bytes = 64 * static_cast<uint32_t>(plans[0].max_pieces);
   const absl::Status status = CheckPlans(plans, layout, checked);
-  ASSERT_TRUE(status.ok()) << Describe(PatKey(kind), layout) << ", " << checked.slots
-                           << " slots, skew " << checked.skew << ": " << status;
+  ASSERT_TRUE(status.ok()) << Describe(PatKey(kind), layout) << ", " << checked.slots << " slots, "
+                           << checked.staging() << " staging slots, skew " << checked.skew << ": "
+                           << status;
 }
 
 // Three rounds: each slot is used twice.
@@ -176,7 +177,8 @@ TEST(PatPlan, EveryWindowIsProved) {
                                         {.count = 16 * (2 * slots + 1),
                                          .slots = slots,
                                          .skew = skew,
-                                         .in_place = slots == 2}));
+                                         .in_place = slots == 2,
+                                         .staging_slots = 1 + skew}));
         }
       }
     }

@@ -1,5 +1,5 @@
-// Proves a set of plans, one per host, for one count: all hosts together, with lanes of a given
-// number of slots, for every possible order of slices, acknowledgements and combines.
+// Proves a set of plans, one per host, for one count: all hosts together, with lanes of given
+// numbers of slots, for every possible order of slices, acknowledgements and combines.
 //
 // How one pass covers every order: under the rules of plan.h a step waits for *all* of a fixed set
 // of events (steps done, slices released, slices acknowledged), never for one of several. So the
@@ -38,6 +38,9 @@ struct CheckOptions {
   uint32_t slot_bytes = 4096;
   uint32_t skew = 1;
   bool in_place = false;
+  uint32_t staging_slots = 0;  // 0: as many as `slots`
+
+  uint32_t staging() const { return staging_slots > 0 ? staging_slots : slots; }
 };
 
 // Maximum number of events of one channel (a step has two to four per round).

@@ -59,10 +59,9 @@ TEST_F(LaneSetPeersTest, AllocatesNothingForUnusedLanes) {
 
 TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
   OpenAll();
-  constexpr size_t kLaneBytes = size_t{kShape.slots} * kShape.slot_bytes;
   size_t next = 0;
   EXPECT_EQ(lanes(1).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kAll);
-  EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "the slots of its rings";
+  EXPECT_EQ(device_.discarded, kChannels * kShape.receive_bytes()) << "the slots of its rings";
   const auto staging = lanes(0).StagingTo(kFirst, HostIndex(1));
   ASSERT_TRUE(staging.ok());
   const RegionSpan piece = staging->Part(0, kShape.slot_bytes);
@@ -81,7 +80,8 @@ TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
     next = 0;
     EXPECT_EQ(lanes(h).ReleaseLaneMemory(&next), LaneSet::MemoryRelease::kAll);
   }
-  EXPECT_EQ(device_.discarded, (2 * kChannels + 1) * kLaneBytes - kShape.slot_bytes)
+  EXPECT_EQ(device_.discarded,
+            2 * kChannels * kShape.receive_bytes() + kShape.staging_bytes() - kShape.slot_bytes)
       << "all except the slot with the slice";
   EXPECT_EQ(Take(end, 0), 7);
 }
@@ -131,7 +131,7 @@ TEST_F(LaneSetPeersTest, ReturnsTheSameLaneEachTime) {
   Run([] { return false; });
   EXPECT_EQ(&From(2, kFirst, 0), end);
   const RegionSpan staging = *lanes(0).StagingTo(kFirst, HostIndex(2));
-  EXPECT_EQ(staging.bytes, size_t{kShape.slots} * kShape.slot_bytes);
+  EXPECT_EQ(staging.bytes, kShape.staging_bytes());
   EXPECT_EQ(lanes(0).StagingTo(kFirst, HostIndex(2))->address(), staging.address());
 }
 

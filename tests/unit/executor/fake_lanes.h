@@ -241,7 +241,7 @@ class FakeDirectory final : public LaneDirectory {
 
   FakeSendLane sends_[kHosts];
   FakeRecvLane receives_[kHosts];
-  alignas(64) std::byte staging_[kHosts][kFakeLaneShape.slots * kFakeLaneShape.slot_bytes];
+  alignas(64) std::byte staging_[kHosts][kFakeLaneShape.staging_bytes()];
 };
 
 }  // namespace mccs

@@ -285,8 +285,9 @@ void ChannelEvents::AddStepWaits() {
       for (const Place& place : combine.destinations) {
         if (place.space != Space::kStaged) continue;
         const Instance& send = instances_[Find(instance.host, instance.round, place.index)];
-        if (send.slice < proof_.options.slots) continue;
-        const InstanceId before = lanes_[send.lane].sends[send.slice - proof_.options.slots];
+        const uint32_t slots = proof_.options.staging();
+        if (send.slice < slots) continue;
+        const InstanceId before = lanes_[send.lane].sends[send.slice - slots];
         graph_.Wait(instance.begin, instances_[before].end);
       }
     }
@@ -356,8 +357,9 @@ absl::Status ChannelEvents::CheckProgress() {
     absl::StrAppend(&text, named == 1 ? "" : " waits for ", Where(instances_[last]));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("deadlock with ", proof_.options.slots, " slots and skew ", proof_.options.skew,
-                   ": ", text, named > kNamed ? " waits for …" : "", " waits for the first"));
+      absl::StrCat("deadlock with ", proof_.options.slots, " slots, ", proof_.options.staging(),
+                   " staging slots and skew ", proof_.options.skew, ": ", text,
+                   named > kNamed ? " waits for …" : "", " waits for the first"));
 }
 
 }  // namespace mccs::check

@@ -14,7 +14,7 @@
 //   S begin, R begin → R landing → R end
 //   R end, end of all combines that read its slot → R released, in the order of the lane
 //   n − slots released → n begin (send)
-//   n − slots end → begin of the combine that stages n
+//   n − staging slots end → begin of the combine that stages n
 //
 // Added by the strictest executor: begins in IssueOrder; a receive begins when slice n − slots is
 // released; a group begins when all rounds of the one before are done.

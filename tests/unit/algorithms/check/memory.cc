@@ -144,8 +144,10 @@ absl::Status Memory::CheckRaces() const {
   for (std::vector<Access>& cell : accesses) MCCS_RETURN_IF_ERROR(CheckCell(cell));
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const Lane& lane = events_.lanes()[i];
-    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, lanes_[i].received, lane.receives.size()));
-    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, lanes_[i].staged, lane.sends.size()));
+    MCCS_RETURN_IF_ERROR(
+        CheckSlots(accesses, lanes_[i].received, lane.receives.size(), proof_.options.slots));
+    MCCS_RETURN_IF_ERROR(
+        CheckSlots(accesses, lanes_[i].staged, lane.sends.size(), proof_.options.staging()));
   }
   return absl::OkStatus();
 }
@@ -174,8 +176,8 @@ absl::Status Memory::CheckCell(std::vector<Access>& accesses) const {
   return absl::OkStatus();
 }
 
-absl::Status Memory::CheckSlots(const CellAccesses& accesses, CellId first, size_t slices) const {
-  const size_t slots = proof_.options.slots;
+absl::Status Memory::CheckSlots(const CellAccesses& accesses, CellId first, size_t slices,
+                                size_t slots) const {
   for (size_t n = slots; n < slices; ++n) {
     for (size_t cell = 0; cell < pieces_ * pieces_; ++cell) {
       const auto& older = accesses[first + (n - slots) * pieces_ + cell / pieces_];

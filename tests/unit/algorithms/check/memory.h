@@ -29,7 +29,7 @@ class Memory {
   bool IsOmitted(const Instance& instance, const Combine& combine, const Place& destination) const;
 
   // Checks that every two accesses to a cell, one of them a write, are ordered, and likewise the
-  // uses of a slot by slices that are `slots` apart. REQUIRES: events.CheckProgress() returned OK.
+  // uses of a slot by successive slices. REQUIRES: events.CheckProgress() returned OK.
   absl::Status CheckRaces() const;
 
  private:
@@ -48,7 +48,8 @@ class Memory {
   void ListSend(InstanceId id, CellAccesses& accesses) const;
   void ListReceive(InstanceId id, CellAccesses& accesses) const;
   absl::Status CheckCell(std::vector<Access>& accesses) const;
-  absl::Status CheckSlots(const CellAccesses& accesses, CellId first, size_t slices) const;
+  absl::Status CheckSlots(const CellAccesses& accesses, CellId first, size_t slices,
+                          size_t slots) const;
   bool Ordered(const Access& first, const Access& second) const;
   absl::Status Conflict(const Access& first, const Access& second) const;
   CellId BufferCell(int host, uint64_t slice, size_t buffer, int32_t block) const;
