@@ -38,6 +38,11 @@ void SetPositions(const Program& program, const std::vector<ProgramLanes::Lane>&
   }
 }
 
+bool HasSliceIn(Space space, const Program& program, const ProgramLanes::Lane& lane) {
+  return std::ranges::any_of(
+      lane.steps, [&](uint16_t step) { return program.steps[step].pieces.front().space == space; });
+}
+
 }  // namespace
 
 ProgramLanes LanesOf(const Program& program) {
@@ -60,9 +65,11 @@ ProgramLanes LanesOf(const Program& program) {
 }
 
 bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
-  return std::ranges::any_of(lane.steps, [&](uint16_t step) {
-    return program.steps[step].pieces.front().space == Space::kStaged;
-  });
+  return HasSliceIn(Space::kStaged, program, lane);
+}
+
+bool ReadsSlots(const Program& program, const ProgramLanes::Lane& lane) {
+  return HasSliceIn(Space::kReceived, program, lane);
 }
 
 RoundGroup GroupOf(uint64_t round, uint64_t rounds, uint32_t skew) {

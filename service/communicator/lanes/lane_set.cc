@@ -38,7 +38,7 @@ absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const auto position = static_cast<size_t>(self - strategy.ring.begin());
   const HostIndex next = strategy.ring[(position + 1) % hosts];
   const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
-  MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
+  MCCS_RETURN_IF_ERROR(AddSlots(id, previous));  // most plans of rings read them
   Open(id, next, FirstDial::kMustSucceed);
   ++ring_lanes_;
   return absl::OkStatus();
@@ -145,28 +145,32 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
   return lane;
 }
 
-absl::StatusOr<RecvLane*> LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
+RecvLane* LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer));
-  MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(channel, peer));
-  return &incoming->lane();
+  return &FindOrMakeIncoming(channel, peer).lane();
 }
 
-absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
+absl::Status LaneSet::AddSlots(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(IsLegalLane(channel, peer) && !IsMessageChannel(channel));
+  IncomingLane& incoming = FindOrMakeIncoming(channel, peer);
+  if (incoming.has_slots()) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> slots,
+                        AllocateMemory(options_.strategy.lanes.receive_bytes()));
+  incoming.SetSlots(std::move(slots));
+  return absl::OkStatus();
+}
+
+IncomingLane& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
-    return known->second;
-  }
-  std::unique_ptr<Region> slots;
-  if (!IsMessageChannel(channel)) {
-    MCCS_ASSIGN_OR_RETURN(slots, AllocateMemory(options_.strategy.lanes.receive_bytes()));
+    return *known->second;
   }
   auto lane = options_.transport->MakeRecvLane(IdentityOf(channel, peer, options_.self),
-                                               options_.strategy.lanes,
-                                               slots == nullptr ? RegionSpan{} : WholeOf(*slots));
+                                               options_.strategy.lanes, /*slots=*/{});
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
   IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
-      *options_.access.clock, origin, std::move(slots), std::move(lane),
+      *options_.access.clock, origin, std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
   if (rate_limits_.has_value()) {
@@ -176,7 +180,7 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
   if (IsMessageChannel(channel) && message_listener_) {
     message_listener_(peer, MessageLaneOf(channel), incoming.lane());
   }
-  return &incoming;
+  return incoming;
 }
 
 void LaneSet::SetMessageListener(MessageListener listener) {
@@ -274,18 +278,12 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
       !IsLegalLane(preamble.channel, preamble.from_host)) {
     return;
   }
-  auto incoming = FindOrMakeIncoming(preamble.channel, preamble.from_host);
-  if (!incoming.ok()) {
-    rejected_memory_.Update(incoming.status());
-    return;
-  }
-  (*incoming)->Attach(std::move(connection));
+  FindOrMakeIncoming(preamble.channel, preamble.from_host).Attach(std::move(connection));
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> LaneSet::Poll() {
-  MCCS_RETURN_IF_ERROR(rejected_memory_);
   bool moved = false;
   const uint64_t end = moved_bytes_ + kBytesPerPoll;
   const auto poll = [&](auto& lane) {
@@ -327,7 +325,6 @@ void LaneSet::MarkDeparted(HostIndex host) {
 
 MonotonicNs LaneSet::NextDeadline() const {
   MonotonicNs next = kNever;
-  if (!rejected_memory_.ok()) return 0;
   for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
   for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
   return next;

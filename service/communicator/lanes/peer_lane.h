@@ -204,9 +204,13 @@ struct LaneOrigin {
 
 class IncomingLane {
  public:
-  // `slots`: the memory of the lane's slots; null: it has none. REQUIRES: `lane` is not null.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
-               std::unique_ptr<RecvLane> lane, LaneTally tally);
+  // REQUIRES: `lane` is not null and has no slots.
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<RecvLane> lane,
+               LaneTally tally);
+
+  // REQUIRES: it has none.
+  void SetSlots(std::unique_ptr<Region> slots);
+  bool has_slots() const { return slots_ != nullptr; }
 
   RecvLane& lane() { return *lane_; }
   const RecvLane& lane() const { return *lane_; }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -140,6 +141,7 @@ class FakeRecvLane final : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
   RegionSpan slots() const override { return SpanAt(slots_[0], sizeof(slots_)); }
+  void SetSlots(const RegionSpan&) override { FAIL() << "it has slots"; }
   absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
     return absl::FailedPreconditionError("no region is registered");
   }
@@ -217,9 +219,10 @@ class FakeDirectory final : public LaneDirectory {
   static constexpr int kHosts = 4;
 
   SendLane* SendTo(ChannelId, HostIndex peer) override { return &sends_[Index(peer)]; }
-  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex peer) override {
-    if (!memory.ok()) return memory;
-    return &receives_[Index(peer)];
+  RecvLane* ReceiveFrom(ChannelId, HostIndex peer) override { return &receives_[Index(peer)]; }
+  absl::Status AddSlots(ChannelId, HostIndex peer) override {
+    if (memory.ok()) with_slots.insert(peer.value());
+    return memory;
   }
   absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex peer) override {
     if (!memory.ok()) return memory;
@@ -230,8 +233,9 @@ class FakeDirectory final : public LaneDirectory {
   FakeSendLane& to(int host) { return sends_[host]; }
   FakeRecvLane& from(int host) { return receives_[host]; }
 
-  absl::Status memory;  // result of a request for more memory
-  int stagings = 0;     // number of staging areas created
+  absl::Status memory;       // result of a request for more memory
+  int stagings = 0;          // number of staging areas created
+  std::set<int> with_slots;  // the hosts from which a lane needs slots
 
  private:
   static size_t Index(HostIndex peer) {
