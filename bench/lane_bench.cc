@@ -70,6 +70,7 @@ void ExchangeLanes(Side& side, const Load& load) {
       }
       moved = send[i]->Poll() || moved;
       moved = recv[i]->Poll() || moved;
+      if (!moved && recv[i]->defers_acknowledgement()) recv[i]->Acknowledge();
       while (landed[i] < slices && recv[i]->Landed(landed[i]) != Landing::kNotYet) {
         recv[i]->Release(landed[i]++);
       }
@@ -110,6 +111,10 @@ void PingLanes(Side& side) {
     const bool sent = send->Poll();
     if (!recv->Poll() && !sent) side.Idle(idle);
   };
+  const auto acknowledge_and_move = [&] {
+    if (recv->defers_acknowledgement()) recv->Acknowledge();
+    move();
+  };
   auto ping = [&] {
     while (!send->Post(from, {})->has_value()) move();
     send->Poll();
@@ -120,8 +125,8 @@ void PingLanes(Side& side) {
     recv->Release(n);
     if (!side.first()) ping();
   }
-  while (send->acknowledged() < kPings) move();
-  for (int i = 0; i < 3; ++i) move();
+  while (send->acknowledged() < kPings) acknowledge_and_move();
+  for (int i = 0; i < 3; ++i) acknowledge_and_move();
   side.Barrier();
 }
 

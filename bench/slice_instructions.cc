@@ -91,6 +91,8 @@ class SwiftRecvLane final : public SwiftLane<RecvLane> {
   std::optional<SliceTag> OldestTag() const override { return std::nullopt; }
   std::vector<RegionSpan> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override { released_ = n + 1; }
+  bool defers_acknowledgement() const override { return false; }
+  void Acknowledge() override {}
 
   SliceNumber released() const { return released_; }
 

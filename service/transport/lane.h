@@ -21,8 +21,8 @@
 // lane's credit, its receiver and its end never delay the others.
 //
 // An engine may sleep once Poll has returned false on each of its lanes since the last Post,
-// Release, Expose, Withdraw or Attach. Later work is triggered by an event of the network, or by
-// the opening of a gate that blocks a lane.
+// Release, Acknowledge, Expose, Withdraw or Attach. Later work is triggered by an event of the
+// network, by the opening of a gate that blocks a lane, or by a deferred acknowledgement.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_H_
@@ -38,6 +38,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "service/device/lane_shape.h"
 #include "service/device/region.h"
 #include "service/transport/exposure.h"
@@ -64,7 +65,8 @@ class SendGate {
   struct Turn {
     bool held = false;       // the last Allowance of this turn was 0
     bool unsent = false;     // some slices have not been sent
-    bool in_flight = false;  // some bytes are sent and not acknowledged
+    // Some bytes are sent and not acknowledged, other than those of slices that the lane has copied.
+    bool in_flight = false;
   };
   // Reports the state at the end of each of the lane's turns.
   virtual void OnTurnEnd(const Turn& turn) = 0;
@@ -134,6 +136,9 @@ class LaneEnd {
   SharedQueueKey queues_;
   uint64_t moved_bytes_ = 0;
 };
+
+// How long the owner of a RecvLane may leave an acknowledgement deferred.
+inline constexpr int64_t kMaxAcknowledgementDelayNs = kNsPerMs;
 
 // A lane's Poll ends when it has moved this much, at the end of a system call, so that other lanes
 // and tenants get their turns.
@@ -254,6 +259,13 @@ class RecvLane : public LaneEnd {
   // credit follows the smallest number not released (the next Poll sends it).
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
+
+  // Slices have landed that are not acknowledged, and the sender does not wait for it: it has copied
+  // them. A later acknowledgement includes them. The owner calls Acknowledge within
+  // kMaxAcknowledgementDelayNs. Until then the sender counts the slices as not delivered.
+  virtual bool defers_acknowledgement() const = 0;
+  // The next Poll acknowledges all slices that have landed.
+  virtual void Acknowledge() = 0;
 };
 
 // Makes lanes of one kind: stream_lane.h has those over byte streams.

@@ -215,6 +215,10 @@ class StreamRecvLane final : public RecvLane {
   std::optional<SliceTag> OldestTag() const override;
   std::vector<RegionSpan> UnusedSlots() const override;
   void Release(SliceNumber n) override;
+  bool defers_acknowledgement() const override {
+    return delivered_ > sent_delivered_ && !acknowledge_soon_;
+  }
+  void Acknowledge() override { acknowledge_soon_ = delivered_ > sent_delivered_; }
   void Mark(uint8_t dscp) override { link_.Mark(dscp); }
   bool Poll() override;
   void Attach(std::unique_ptr<Connection> connection) override;
@@ -294,6 +298,7 @@ class StreamRecvLane final : public RecvLane {
   // The state that the sender knows, and the frame being sent to it.
   SliceNumber sent_delivered_ = 0;
   SliceNumber sent_credit_ = 0;
+  bool acknowledge_soon_ = false;  // the sender needs it, or the owner requests it
   Frame frame_{};
   size_t frame_left_ = 0;
 };

@@ -315,14 +315,17 @@ void StreamRecvLane::TakePayload(size_t bytes) {
 void StreamRecvLane::Land() {
   landed_bytes_ += At(delivered_).header.bytes;
   last_tag_ = At(delivered_).tag;
+  // The sender has copied short slices.
+  if (At(delivered_).header.bytes > kShortSliceBytes) acknowledge_soon_ = true;
   header_here_ = false;
   ++delivered_;
 }
 
-// Sends changes of exposed memory at once. Sends acknowledgement and credit if they have changed:
-// at once if the sender may be short of credit. Otherwise as soon as no more bytes arrive, so that
-// the owner has handled (and perhaps released) what landed, and one frame covers it all. A sender
-// with more than half a window left does not wait for credit.
+// Sends changes of exposed memory at once. Sends credit at once if the sender may be short of it. A
+// sender with more than half a window left does not wait for credit. Acknowledges as soon as no more
+// bytes arrive, so that the owner has handled (and perhaps released) what landed, and one frame
+// covers it all. Short slices wait for another reason to acknowledge: a frame costs a system call at
+// both ends, and their sender has copied them.
 bool StreamRecvLane::FlushFrames(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
   if (exposed_.has_changes()) {
@@ -334,7 +337,7 @@ bool StreamRecvLane::FlushFrames(bool moved) {
   const bool idle = !moved;
   const bool short_of_credit =
       gain > 0 && (left <= 1 || (left <= shape_.slots / 2 && (idle || gain >= shape_.slots / 4)));
-  const bool unacknowledged = idle && delivered_ > sent_delivered_;
+  const bool unacknowledged = idle && acknowledge_soon_;
   if (!short_of_credit && !unacknowledged) return false;
   StartAck(wire::kAckMagic);
   return WriteFrame();
@@ -343,6 +346,7 @@ bool StreamRecvLane::FlushFrames(bool moved) {
 void StreamRecvLane::StartAck(uint32_t magic) {
   sent_delivered_ = delivered_;
   sent_credit_ = released_ + shape_.slots;
+  acknowledge_soon_ = false;
   frame_ = std::bit_cast<Frame>(wire::AckFrame{.magic = magic,
                                                .slots = shape_.slots,
                                                .slot_bytes = shape_.slot_bytes,

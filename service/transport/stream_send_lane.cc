@@ -81,7 +81,7 @@ void StreamSendLane::ReportToGate() {
   const bool up = resumed();
   gate_->OnTurnEnd({.held = gate_blocked_,
                     .unsent = up && sent_ != next_,
-                    .in_flight = up && (sent_ != acknowledged_ || begun_bytes_ > 0)});
+                    .in_flight = up && (sent_ > source_free_ || begun_bytes_ > 0)});
 }
 
 LaneWait StreamSendLane::waits_for() const {

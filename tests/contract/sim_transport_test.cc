@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "service/transport/stream_lane.h"
+#include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"

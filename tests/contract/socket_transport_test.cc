@@ -7,6 +7,7 @@
 #include "base/reactor.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
+#include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"

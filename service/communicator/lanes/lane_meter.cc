@@ -71,23 +71,27 @@ void LaneMeter::Update(SliceNumber next, const LaneCounters& acknowledged, Monot
     rate_->OnSlices(next - next_, acknowledged.slices - acknowledged_.slices,
                     acknowledged.payload_bytes - acknowledged_.payload_bytes, now);
   }
-  if (runs_ && acknowledged.slices >= until_) {
-    runs_ = false;
-    const bool is_short = acknowledged.payload_bytes - bytes_before_ <= kShortBytes;
-    if (is_short && now > begin_) round_trip_ns_.Record(static_cast<double>(now - begin_), now);
+  for (RoundTrip* trip : {&oldest_, &newest_}) {
+    if (!trip->runs || acknowledged.slices < trip->until) continue;
+    trip->runs = false;
+    const bool is_short = acknowledged.payload_bytes - trip->bytes_before <= kShortBytes;
+    if (is_short && now > trip->begin) {
+      round_trip_ns_.Record(static_cast<double>(now - trip->begin), now);
+    }
   }
-  if (!runs_ && next > next_) {
-    runs_ = true;
-    begin_ = now;
-    until_ = next;
-    bytes_before_ = acknowledged.payload_bytes;
+  if (next > next_) {
+    newest_ = {.runs = true,
+               .begin = now,
+               .until = next,
+               .bytes_before = acknowledged.payload_bytes};
+    if (!oldest_.runs) oldest_ = newest_;
   }
   next_ = next;
   acknowledged_ = acknowledged;
 }
 
 void LaneMeter::Drop() {
-  runs_ = false;
+  oldest_.runs = newest_.runs = false;
   if (rate_ != nullptr) rate_->Drop();
 }
 

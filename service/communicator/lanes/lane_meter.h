@@ -102,15 +102,21 @@ class LaneMeter {
   int64_t round_trip_ns() const { return static_cast<int64_t>(round_trip_ns_.value()); }
 
  private:
+  struct RoundTrip {
+    bool runs = false;
+    MonotonicNs begin = 0;
+    SliceNumber until = 0;
+    uint64_t bytes_before = 0;  // acknowledged at `begin`
+  };
+
   RateMeter* const rate_;
   RecentMinimum round_trip_ns_{kMinSamples};
   SliceNumber next_ = 0;  // at the last call
   LaneCounters acknowledged_;
-  // Of a posted slice that is not yet acknowledged:
-  bool runs_ = false;
-  MonotonicNs begin_ = 0;
-  SliceNumber until_ = 0;
-  uint64_t bytes_before_ = 0;
+  // Two posted slices that are not yet acknowledged. One is measured to its end, also if others
+  // follow. The last one ends earlier if an acknowledgement is deferred until it lands.
+  RoundTrip oldest_;
+  RoundTrip newest_;
 };
 
 }  // namespace mccs

@@ -313,8 +313,15 @@ absl::Status IncomingLane::Poll(bool* moved) {
     *moved = true;
     tally_.Count(lane_->counters());
   }
+  const MonotonicNs now = clock_.Now();
+  // A lane with one slice now and then acknowledges it at once, so that no timer is needed.
+  if (lane_->defers_acknowledgement() && now >= acknowledge_at_) {
+    lane_->Acknowledge();
+    *moved |= lane_->Poll();
+    acknowledge_at_ = now + kMaxAcknowledgementDelayNs;
+  }
   if (departed_) return absl::OkStatus();
-  if (absl::Status over = reconnect_timeout_.Check(lane_->status(), clock_.Now()); !over.ok()) {
+  if (absl::Status over = reconnect_timeout_.Check(lane_->status(), now); !over.ok()) {
     return Named(over, channel(), origin_.endpoint);
   }
   return absl::OkStatus();

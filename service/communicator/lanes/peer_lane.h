@@ -8,6 +8,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -226,7 +227,10 @@ class IncomingLane {
 
   bool attached() const { return attached_; }
   void MarkDeparted();
-  MonotonicNs NextDeadline() const { return reconnect_timeout_.deadline(); }
+  MonotonicNs NextDeadline() const {
+    const MonotonicNs reconnect = reconnect_timeout_.deadline();
+    return lane_->defers_acknowledgement() ? std::min(reconnect, acknowledge_at_) : reconnect;
+  }
   // "channel 0 from 10.0.0.2:7400".
   std::string Describe() const;
 
@@ -239,6 +243,7 @@ class IncomingLane {
   bool attached_ = false;
   bool departed_ = false;
   ReconnectTimeout reconnect_timeout_;
+  MonotonicNs acknowledge_at_ = 0;  // deferred acknowledgements
 };
 
 }  // namespace mccs

@@ -88,6 +88,17 @@ TEST(LaneMeter, MeasuresSliceBehindShortOnes) {
   EXPECT_EQ(lane.meter.round_trip_ns(), 50'000) << "of the first one; the others take longer";
 }
 
+// The receiver acknowledges four slices at a time, as soon as the last one has landed.
+TEST(LaneMeter, MeasuresLastSliceOfDeferredAcknowledgement) {
+  Lane lane;
+  MonotonicNs now = 1;
+  for (int i = 0; i < LaneMeter::kMinSamples; ++i) {
+    for (int slice = 0; slice < 4; ++slice) lane.Post(1, now += 25'000);
+    lane.Acknowledge(4, 8, now += 20'000);
+  }
+  EXPECT_EQ(lane.meter.round_trip_ns(), 20'000);
+}
+
 TEST(LaneMeter, IgnoresSliceBehindLargeOne) {
   Lane lane;
   MonotonicNs now = 1;

@@ -252,6 +252,20 @@ TEST_F(LaneSetTest, IsDrainedWhenAllThatWasSentIsAcknowledged) {
   EXPECT_TRUE(Run([&] { return lanes(0).drained() && lanes(1).drained(); }));
 }
 
+TEST_F(LaneSetTest, AcknowledgesShortSlicesWithinTheDelay) {
+  OpenAll();
+  ExpectCarries(0, 1);
+  EXPECT_TRUE(Run([&] { return lanes(0).drained(); })) << "the first one at once";
+  EXPECT_EQ(lanes(1).NextDeadline(), kNever);
+  const MonotonicNs begin = clock_.Now();
+  ExpectCarries(0, 2);
+  EXPECT_FALSE(lanes(0).drained()) << "soon after the first one";
+  EXPECT_LE(lanes(1).NextDeadline(), begin + kMaxAcknowledgementDelayNs);
+  EXPECT_TRUE(Run([&] { return lanes(0).drained(); }));
+  EXPECT_LE(clock_.Now(), begin + 2 * kMaxAcknowledgementDelayNs);
+  EXPECT_EQ(lanes(1).NextDeadline(), kNever);
+}
+
 TEST_F(LaneSetTest, DoesNotWaitForDepartedHost) {
   OpenAll();
   ASSERT_TRUE(Send(0, 0, 1));

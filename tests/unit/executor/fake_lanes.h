@@ -160,6 +160,8 @@ class FakeRecvLane final : public RecvLane {
     std::ranges::fill(slots_[n % kFakeLaneShape.slots], std::byte{0xee});
     while (released_ < landed_.size() && landed_[released_].released) ++released_;
   }
+  bool defers_acknowledgement() const override { return false; }
+  void Acknowledge() override {}
   void Mark(uint8_t) override {}
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}

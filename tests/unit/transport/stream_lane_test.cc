@@ -244,5 +244,23 @@ INSTANTIATE_TEST_SUITE_P(
                      "invalid slice header"}),
     NameOf);
 
+// One system call less at each end.
+TEST(StreamRecvLane, DoesNotWriteForShortSlicesThatLeaveCredit) {
+  std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
+  StreamShared shared(nullptr);
+  StreamRecvLane lane({}, kShape, SpanOf(slots), shared);
+  auto wire = std::make_shared<FakeWire>();
+  lane.Attach(std::make_unique<FakeConnection>(wire));
+  wire->to_read = Slices(1);
+  for (int i = 0; i < 4; ++i) lane.Poll();
+  lane.Release(0);
+  EXPECT_FALSE(lane.Poll());
+  EXPECT_EQ(wire->written, Bytes(Resume(0, 4)));
+  EXPECT_TRUE(lane.defers_acknowledgement());
+  lane.Acknowledge();
+  EXPECT_TRUE(lane.Poll());
+  EXPECT_EQ(wire->written, Bytes(Resume(0, 4)) + Bytes(Ack(1, 5)));
+}
+
 }  // namespace stream_lane_test
 }  // namespace mccs
