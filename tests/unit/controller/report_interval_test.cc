@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/api/explanation.h"
+#include "controller/api/work_view.h"
 #include "proto/report_interval.h"
 #include "tests/unit/controller/coordinator_fixture.h"
 
@@ -105,6 +107,17 @@ TEST_F(CoordinatorReportIntervalTest, FewerHostsReportMoreOftenAgain) {
   const auto sent = SentByTick();
   ASSERT_EQ(sent.size(), 400u) << "not the lost ones";
   EXPECT_EQ(sent.front().second, kFirstNs);
+}
+
+TEST_F(CoordinatorReportIntervalTest, OperatorsGetTheInterval) {
+  StartCommunicator();
+  RegisterHosts(2, 1000);
+  SentByTick();
+  const ClusterState& state = coordinator_.state();
+  EXPECT_EQ(ShowWork(GatherWork(state, nullptr), *state.objects).report_every_ns(), kNsPerSec);
+  const auto input = GatherExplanation(state, "0", clock_.now);
+  ASSERT_TRUE(input.ok());
+  EXPECT_EQ(Explain(*input, *state.objects).report_every_ns(), kNsPerSec);
 }
 
 }  // namespace report_interval_test
