@@ -18,6 +18,7 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,13 +34,14 @@
 #include "controller/store/memory_store.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent_table.h"
+#include "service/agent/order_proto.h"
 #include "service/communicator/reporter.h"
 
 namespace mccs {
 namespace {
 
-constexpr int64_t kReportEveryNs = Reporter::kIntervalNs;
 constexpr int64_t kHeartbeatTimeoutNs = 60 * kNsPerSec;
+constexpr int64_t kTickEveryNs = 500 * kNsPerMs;
 // Spans of activity in a report.
 constexpr int kSpansReported = 16;
 
@@ -51,8 +53,9 @@ struct Load {
   int seconds = 10;
 };
 
-// Messages of all agents in the measured interval.
+// Messages of all agents in the measured time.
 struct Sent {
+  int64_t report_every_ns = 0;
   uint64_t reports = 0;
   uint64_t messages = 0;
   uint64_t bytes = 0;
@@ -82,7 +85,24 @@ class HostAgent {
         *registration->add_communicators() = AnnounceOf(c);
     }
     MCCS_CHECK(stream_->Write(message));
+    agent::v1::ToAgent answer;
+    MCCS_CHECK(stream_->Read(&answer) && answer.has_registered());
+    report_every_ns_ = *ReportIntervalFromProto(answer);
   }
+
+  int64_t report_every_ns() const { return report_every_ns_; }
+  // Waits for messages until one sets another interval. False: the stream has ended.
+  bool AwaitReportInterval() {
+    agent::v1::ToAgent message;
+    while (stream_->Read(&message)) {
+      const std::optional<int64_t> interval = ReportIntervalFromProto(message);
+      if (!interval) continue;
+      report_every_ns_ = *interval;
+      return true;
+    }
+    return false;
+  }
+  void Cancel() { context_.TryCancel(); }
 
   ~HostAgent() { context_.TryCancel(); }
 
@@ -168,6 +188,7 @@ class HostAgent {
   const int host_;
   const int group_;  // of the hosts that share their communicators
   uint64_t rounds_ = 0;
+  std::atomic<int64_t> report_every_ns_ = 0;
   AgentTable table_;
   grpc::ClientContext context_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -185,10 +206,10 @@ struct Event {
 // As the daemons' reporters and agents: each communicator reports once per interval, those of one
 // host within a part of it, and a while later they are sent. Hosts have different clocks, so
 // theirs are spread evenly over the interval.
-std::vector<Event> EventsOf(const Load& load) {
+std::vector<Event> EventsOf(const Load& load, int64_t report_every_ns) {
   std::vector<Event> events;
   const auto add = [&](int host, int communicator, int64_t ns) {
-    const int64_t offset = (kReportEveryNs * host / load.hosts + ns) % kReportEveryNs;
+    const int64_t offset = (report_every_ns * host / load.hosts + ns) % report_every_ns;
     events.push_back({.offset_ns = offset, .host = host, .communicator = communicator});
   };
   for (int h = 0; h < load.hosts; ++h) {
@@ -200,16 +221,18 @@ std::vector<Event> EventsOf(const Load& load) {
   return events;
 }
 
-// Reports of all communicators for `ns`. A controller that is too slow makes the intervals longer.
+// Reports of all communicators for `ns`, at the interval of the last registered agent. A controller
+// that is too slow makes the intervals longer.
 Sent RunAgents(const Load& load, std::vector<std::unique_ptr<HostAgent>>& agents, int64_t ns) {
   const SystemClock clock;
-  const std::vector<Event> events = EventsOf(load);
+  const int64_t report_every_ns = agents.back()->report_every_ns();
+  const std::vector<Event> events = EventsOf(load, report_every_ns);
   const MonotonicNs begin = clock.Now();
-  Sent sent;
+  Sent sent = {.report_every_ns = report_every_ns};
   for (size_t n = 0; clock.Now() - begin < ns || n % events.size() != 0; ++n) {
     const Event& event = events[n % events.size()];
     const MonotonicNs due =
-        begin + static_cast<int64_t>(n / events.size()) * kReportEveryNs + event.offset_ns;
+        begin + static_cast<int64_t>(n / events.size()) * report_every_ns + event.offset_ns;
     if (const int64_t early = due - clock.Now(); early > kNsPerMs)
       std::this_thread::sleep_for(std::chrono::nanoseconds(early));
     HostAgent& agent = *agents[static_cast<size_t>(event.host)];
@@ -243,11 +266,21 @@ int RunAgentsProcess(const Load& load, int from_controller, int to_controller) {
   std::vector<std::unique_ptr<HostAgent>> agents;
   for (int h = 0; h < load.hosts; ++h)
     agents.push_back(std::make_unique<HostAgent>(load, h, controller));
-  RunAgents(load, agents, 2 * kReportEveryNs);  // the first reports are complete
+  // All agents are sent the same interval, and the controller's ticks change it.
+  std::thread listener([&] {
+    while (agents.back()->AwaitReportInterval()) {
+    }
+  });
+  // The first reports are complete, and several ticks pass.
+  RunAgents(load, agents, 4 * kTickEveryNs);
   Put(to_controller, char{});
   const Sent sent = RunAgents(load, agents, load.seconds * kNsPerSec);
+  if (sent.report_every_ns != agents.back()->report_every_ns())
+    std::cerr << "report_load: the interval has changed during the measurement\n";
   Put(to_controller, sent);
   Take<char>(from_controller);
+  agents.back()->Cancel();
+  listener.join();
   return 0;
 }
 
@@ -266,7 +299,7 @@ int RunController(const Load& load, int from_agents, int to_agents) {
   std::thread ticks([&] {
     while (!stop) {
       (*server)->Tick();
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kTickEveryNs));
     }
   });
   Put(to_agents, (*server)->port());
@@ -292,13 +325,15 @@ int RunController(const Load& load, int from_agents, int to_agents) {
     return 1;
   }
   const double wanted = static_cast<double>(load.hosts) * load.communicators /
-                        (static_cast<double>(kReportEveryNs) / kNsPerSec);
+                        (static_cast<double>(sent.report_every_ns) / kNsPerSec);
   const auto reports = static_cast<double>(sent.reports);
   std::printf(
       "{\"hosts\": %d, \"communicators_per_host\": %d, \"hosts_per_communicator\": %d, "
-      "\"reports_per_s\": %.0f, \"messages_per_s\": %.0f, \"bytes_per_report\": %.1f, "
+      "\"report_every_ms\": %.0f, \"reports_per_s\": %.0f, \"messages_per_s\": %.0f, "
+      "\"bytes_per_report\": %.1f, "
       "\"us_per_report\": %.3f, \"cores\": %.3f}\n",
-      load.hosts, load.communicators, load.span, reports / seconds,
+      load.hosts, load.communicators, load.span,
+      static_cast<double>(sent.report_every_ns) / kNsPerMs, reports / seconds,
       static_cast<double>(sent.messages) / seconds, static_cast<double>(sent.bytes) / reports,
       used / reports * 1e6, used / reports * wanted);
   return 0;
@@ -311,7 +346,8 @@ int main(int argc, char** argv) {
   mccs::Load load;
   CLI::App app{
       "Measures the controller's processor time for its daemons' reports. Prints a JSON line; "
-      "`cores`: processors in use if each communicator of each host reports twice a second."};
+      "`cores`: processors in use if each communicator of each host reports as often as the "
+      "controller asks (`report_every_ms`)."};
   app.add_option("--hosts", load.hosts, "number of hosts")->capture_default_str();
   app.add_option("--communicators", load.communicators, "communicators of each host")
       ->capture_default_str();

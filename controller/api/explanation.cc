@@ -79,6 +79,7 @@ class Explainer {
 
   control::v1::Explanation Run() {
     *out_.mutable_summary() = input_.summary;
+    out_.set_report_every_ns(input_.report_every_ns);
     AddPolicy();
     AddSource();
     AddRings();
@@ -330,7 +331,8 @@ absl::StatusOr<ExplanationInput> GatherExplanation(const ClusterState& state,
   ExplanationInput input = {.view = AppliedView(state.registry),
                             .id = id,
                             .summary = Summarize(state, id, record, now),
-                            .reports = {}};
+                            .reports = {},
+                            .report_every_ns = state.report_every_ns};
   for (const auto& [host, report] : record.reports) input.reports.push_back(report);
   return input;
 }

@@ -21,6 +21,7 @@ struct ExplanationInput {
   CommId id;
   control::v1::CommunicatorSummary summary;
   std::vector<agent::v1::Report> reports;  // by host
+  int64_t report_every_ns = 0;
 };
 
 // Errors as in FindCommunicator (controller/api/operator_view.h).

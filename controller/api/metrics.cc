@@ -18,6 +18,10 @@ void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "rejected"}}, hosts[HostState::kRejected]);
 
+  out->BeginGauge("mccs_controller_report_interval_seconds",
+                  "Interval of the periodic reports of daemons; longer with more hosts.");
+  out->Add(static_cast<double>(state.report_every_ns) / kNsPerSec);
+
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : state.registry.communicators()) {
     ++communicators[TenantNameOf(*state.objects, record.origin())];

@@ -16,6 +16,7 @@ WorkInput GatherWork(const ClusterState& state, std::shared_ptr<const ProbedPath
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
   WorkInput input;
   input.view.hosts = state.registry.HostViews();
+  input.report_every_ns = state.report_every_ns;
   input.view.probed = std::move(probed);
   for (const auto& [id, record] : records) {
     WorkRecord& next = input.records.emplace_back();
@@ -44,6 +45,7 @@ WorkInput GatherWork(const ClusterState& state, std::shared_ptr<const ProbedPath
 control::v1::ListWorkReply ShowWork(WorkInput input, const ObjectSet& objects) {
   const Fabrics fabrics(ResolveView(std::move(input.view), objects));
   control::v1::ListWorkReply reply;
+  reply.set_report_every_ns(input.report_every_ns);
   for (WorkRecord& record : input.records) {
     std::set<std::string> links, pairs;
     for (const LaneEnds& lane : record.lanes) {

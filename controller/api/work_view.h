@@ -22,6 +22,7 @@ struct WorkRecord {
 };
 struct WorkInput {
   std::vector<WorkRecord> records;
+  int64_t report_every_ns = 0;
   ClusterView view;  // hosts and probed paths, which may be null
 };
 WorkInput GatherWork(const ClusterState& state, std::shared_ptr<const ProbedPaths> probed);

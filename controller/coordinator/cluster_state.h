@@ -18,6 +18,7 @@
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"
 #include "proto/agent.pb.h"
+#include "proto/report_interval.h"
 
 namespace mccs {
 
@@ -44,7 +45,8 @@ struct ClusterState {
 
   // ---- Sent to agents ----
 
-  agent::v1::Tenants tenants;  // to all
+  agent::v1::Tenants tenants;                          // to all
+  int64_t report_every_ns = kDefaultReportIntervalNs;  // to all
   SentLimits limits;
   std::map<CommId, MonotonicNs> paused_until;  // communicators whose last proposal failed
   uint64_t policy_failures = 0;  // communicators for which no policy found a strategy, ever

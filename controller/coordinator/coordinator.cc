@@ -135,6 +135,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
   *registered->mutable_tenants() = state_.tenants;
+  registered->set_report_every_ns(state_.report_every_ns);
   state_.limits.OnRegistered(host.name(), state_.registry.communicators());
 }
 

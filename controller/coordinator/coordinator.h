@@ -63,7 +63,7 @@ struct Outgoing {
 //                  └────────────► ClusterState, Stale ◄───────────────┘
 //                                         │
 //   Reconcile, at the end of each call:   ▼
-//       strategies ──► rate limits ──► send windows        probe targets, Tenants
+//       strategies ──► rate limits ──► send windows        probe targets, Tenants, ReportInterval
 //                                         │
 //   SendDifferences:                      ▼
 //       what agents should have and were not sent ──► outbox ◄── direct replies: Registered, Heartbeat,
@@ -142,7 +142,7 @@ class Coordinator {
     std::set<CommId> first_strategies;  // of new communicators
     bool plan = false;                  // strategies of all, rate limits and probe targets
     bool objects = false;               // operators' objects: Tenants
-    bool time = false;                  // due probes
+    bool time = false;                  // due probes, the interval of reports
   };
 
   void HandleRegister(AgentKey agent, const agent::v1::Register& registration,
@@ -181,6 +181,8 @@ class Coordinator {
   // Compares what agents should have with what they were sent. Nothing else sends, except direct
   // replies.
   void SendDifferences(const Stale& stale);
+  // If the number of hosts needs another one.
+  void SendReportInterval();
 
   // As ResolveView(View(), objects()), cached until something changes.
   const ClusterView& ResolvedView() { return view_cache_.Get(state_.objects, probes_.known()); }

@@ -8,6 +8,7 @@
 #include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/registration.h"
 #include "controller/measurement/probe_targets.h"
+#include "controller/measurement/report_interval.h"
 #include "controller/rates/rate_limits.h"
 #include "controller/state/audit_actions.h"
 #include "controller/state/topology_mismatch.h"
@@ -144,9 +145,21 @@ void Coordinator::SendDifferences(const Stale& stale) {
        state_.limits.TakeUpdates(state_.registry, state_.clocks, clock_->Now())) {
     *AddMessage(update.to).mutable_rate_limits() = std::move(update.limits);
   }
+  if (stale.time) SendReportInterval();
   if (!stale.plan && !stale.time) return;
   for (auto& [agent, probe] : probes_.TakeDueProbes(state_.registry, clock_->Now()))
     *AddMessage(agent).mutable_probe() = std::move(probe);
+}
+
+void Coordinator::SendReportInterval() {
+  const size_t hosts = state_.host_of.size();
+  const int64_t interval = NextReportInterval(state_.report_every_ns, hosts);
+  if (interval == state_.report_every_ns) return;
+  log_->Info("daemons report every ", interval / kNsPerMs, " ms: ", hosts, " hosts are connected");
+  state_.report_every_ns = interval;
+  windows_.SetReportInterval(interval);
+  for (const auto& [agent, host] : state_.host_of)
+    AddMessage(agent).mutable_report_interval()->set_every_ns(interval);
 }
 
 }  // namespace mccs

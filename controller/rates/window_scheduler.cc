@@ -106,9 +106,10 @@ absl::StatusOr<WindowScheduler::BurstPattern> WindowScheduler::FindBurstPattern(
     received_at = std::max(received_at, clock.OnController(least->measured));
   }
   if (all.empty()) return absl::NotFoundError("no report of its communication yet");
-  MCCS_ASSIGN_OR_RETURN(pattern.period, FindPeriod(Union(std::move(all)),
-                                                   {.ongoing = ongoing, .horizon_ns = kHorizonNs}));
-  if (now - received_at > 2 * pattern.period.period_ns + kTimeoutNs) {
+  MCCS_ASSIGN_OR_RETURN(
+      pattern.period,
+      FindPeriod(Union(std::move(all)), {.ongoing = ongoing, .horizon_ns = horizon_ns()}));
+  if (now - received_at > 2 * pattern.period.period_ns + timeout_ns()) {
     return absl::NotFoundError(absl::StrCat("no communication for ",
                                             FormatMilliseconds(now - received_at), " (last period ",
                                             FormatMilliseconds(pattern.period.period_ns), ")"));
@@ -134,7 +135,7 @@ bool WindowScheduler::UpdateState(const WaitRule& rule, const absl::StatusOr<Pla
                                   MonotonicNs now, WindowState* state) {
   const bool had = state->windows.has_value();
   if (fresh.ok() && had && now - state->since < kResendNs &&
-      AreClose(*state->windows, *fresh, now, kHorizonNs)) {
+      AreClose(*state->windows, *fresh, now, horizon_ns())) {
     return false;
   }
   const std::string name = absl::StrCat("communicator ", FormatCommId(rule.waits));

@@ -24,20 +24,23 @@
 #include "controller/policy/shares.h"
 #include "controller/policy/time_windows.h"
 #include "proto/agent.pb.h"
+#include "proto/report_interval.h"
 
 namespace mccs {
 
 class WindowScheduler {
  public:
-  // How long a period is used before it is computed again: the interval of reports plus their
-  // delay.
-  static constexpr int64_t kHorizonNs = 750 * kNsPerMs;
-  // A job without reports counts as stopped after two periods plus this time.
-  static constexpr int64_t kTimeoutNs = 3 * kNsPerSec / 2;
   // Windows are sent again at least this often, since clocks drift.
   static constexpr int64_t kResendNs = 10 * kNsPerSec;
 
   explicit WindowScheduler(Log* log) : log_(log) {}
+
+  // The interval of daemons' periodic reports has changed.
+  void SetReportInterval(int64_t ns) { report_every_ns_ = ns; }
+  // How long a period is used before it is computed again.
+  int64_t horizon_ns() const { return report_every_ns_ + kReportDelayNs; }
+  // A job without reports counts as stopped after two periods plus this time.
+  int64_t timeout_ns() const { return 3 * report_every_ns_; }
 
   // Input of Update. Report and Remove change favoured communicators; others are ignored. Clocks
   // and the time change the windows of all, and SetRules replaces the rules.
@@ -83,6 +86,7 @@ class WindowScheduler {
                    MonotonicNs now, WindowState* state);
 
   Log* const log_;
+  int64_t report_every_ns_ = kDefaultReportIntervalNs;
   std::vector<WaitRule> rules_;
   std::set<CommId> favoured_;
   std::map<CommId, std::map<std::string, Record>> records_;  // of the favoured, by host

@@ -21,8 +21,6 @@ constexpr int kConnectTimeoutMs = 2000;
 // opens another connection.
 constexpr int kProbeAfterMs = 10'000;
 constexpr int kProbeTimeoutMs = 10'000;
-// All reports are repeated after this many heartbeats.
-constexpr int kHeartbeatsPerRepeat = 4;
 
 std::chrono::nanoseconds Ns(int64_t ns) { return std::chrono::nanoseconds(ns); }
 
@@ -163,7 +161,6 @@ bool Agent::SendRegistration(Stream* stream) {
 void Agent::SendUntilBroken(Stream* stream) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   SteadyTime last_heartbeat = now();
-  int heartbeats = 0;
   for (;;) {
     std::vector<agent::v1::FromAgent> messages;
     {
@@ -180,7 +177,7 @@ void Agent::SendUntilBroken(Stream* stream) {
         last_heartbeat = now();
         if (connected())
           *messages.emplace_back().mutable_heartbeat() = echo_.MakeHeartbeat(clock_.Now());
-        if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.ResendReports();
+        table_.OnHeartbeat(report_every_ns());
       }
     }
     for (const agent::v1::FromAgent& message : messages) {
@@ -238,6 +235,8 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
     if (message.has_trace()) table_.AddTraceOrder(TraceOrderFromProto(message.trace()));
     StoreHasOrders();
   }
+  if (const auto interval = ReportIntervalFromProto(message))
+    report_every_ns_.store(*interval, std::memory_order_relaxed);
   if (message.has_registered()) {
     log_->Info("registered with the controller at ", options_.controller, " (",
                message.registered().version(), ")");

@@ -87,6 +87,9 @@ class Agent final : public ControllerLink {
   std::optional<RateUpdate> TakeRateUpdate() override;
   std::optional<std::vector<TenantEntry>> TakeTenants() override;
   void Report(const agent::v1::Report& report) override;
+  int64_t report_every_ns() const override {
+    return report_every_ns_.load(std::memory_order_relaxed);
+  }
   std::optional<uint64_t> TakeStateRequest() override;
   void SendState(uint64_t request_id, const state::Daemon& state) override;
   std::optional<TraceOrder> TakeTraceOrder() override;
@@ -152,6 +155,7 @@ class Agent final : public ControllerLink {
   std::string last_error_;  // sender thread: to log the same error once
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
+  std::atomic<int64_t> report_every_ns_ = kDefaultReportIntervalNs;
   // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
   // arrived; pairs with the load in TakeOrder.
   std::atomic<bool> has_orders_ = false;

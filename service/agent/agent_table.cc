@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/report_interval.h"
 #include "proto/report_progress.h"
 #include "service/agent/order_proto.h"
 #include "service/communicator/strategy/strategy.h"
@@ -16,6 +17,8 @@ namespace {
 
 // A larger message with reports is followed by another one.
 constexpr size_t kMostReportsBytes = 1u << 20;
+
+static_assert(AgentTable::kCollectNs < kReportDelayNs);
 
 }  // namespace
 
@@ -81,6 +84,7 @@ std::vector<agent::v1::Announce> AgentTable::Registration() {
   std::vector<agent::v1::Announce> led;
   DropRegistration();
   urgent_ = true;
+  heartbeats_ = 0;
   for (auto& [id, entry] : entries_) {
     entry.sent.reset();
     entry.difference.reset();
@@ -182,6 +186,13 @@ void AgentTable::ResendReports() {
     entry.repeats = true;
     MarkReport(&entry, ReportState::kWaiting);
   }
+}
+
+void AgentTable::OnHeartbeat(int64_t report_every_ns) {
+  const int64_t longer = std::max(report_every_ns, kDefaultReportIntervalNs);
+  if (++heartbeats_ < kHeartbeatsPerRepeat * longer / kDefaultReportIntervalNs) return;
+  heartbeats_ = 0;
+  ResendReports();
 }
 
 absl::Status AgentTable::Propose(const agent::v1::Propose& proposal) {

@@ -56,6 +56,9 @@ class AgentTable {
   // Sends all reports again and complete, for a controller that did not know a communicator at its
   // first report.
   void ResendReports();
+  // Call at each heartbeat; sometimes resends all reports. The longer the interval of periodic
+  // reports, the fewer are resent, in proportion.
+  void OnHeartbeat(int64_t report_every_ns);
 
   // Stores a proposal for TakeProposal. kNotFound: this host leads no such communicator (it may
   // have ended); kInvalidArgument: invalid strategy.
@@ -96,10 +99,12 @@ class AgentTable {
   static constexpr size_t kMaxStateRequests = 8;
   static constexpr size_t kMaxUnsent = 256;
   // Time from the first report that waits to the message with all that wait. It is longer than
-  // Reporter::kSpreadNs, so that one message has those of all communicators, and short compared
-  // with WindowScheduler::kHorizonNs (controller/rates/window_scheduler.h) minus their interval.
+  // Reporter::kSpreadNs, so that one message has those of all communicators, and a part of
+  // kReportDelayNs.
   static constexpr int64_t kCollectNs = 200 * kNsPerMs;
   static constexpr MonotonicNs kAtOnce = std::numeric_limits<MonotonicNs>::min();
+  // Heartbeats until all reports are resent, with the default interval of reports.
+  static constexpr int kHeartbeatsPerRepeat = 4;
   // Per communicator: the current strategy, the next one, and those that arrived meanwhile.
   static constexpr size_t kMaxAccepted = 8;
   static constexpr size_t kMaxEarlyRateUpdates = 256;
@@ -135,6 +140,7 @@ class AgentTable {
   static void Replace(std::deque<RateUpdate>* orders, RateUpdate order);
 
   std::map<CommId, Entry> entries_;
+  int heartbeats_ = 0;                         // since all reports were resent
   bool urgent_ = false;                        // an entry may have a message to send at once
   bool waiting_ = false;                       // an entry may have a waiting report
   MonotonicNs progress_due_ = kAtOnce;         // of the reports that wait; kAtOnce: not set yet

@@ -132,6 +132,13 @@ TraceOrder TraceOrderFromProto(const agent::v1::Trace& message) {
           .stop = message.stop()};
 }
 
+std::optional<int64_t> ReportIntervalFromProto(const agent::v1::ToAgent& message) {
+  if (message.has_registered()) return ReportIntervalFrom(message.registered().report_every_ns());
+  if (message.has_report_interval())
+    return ReportIntervalFrom(message.report_interval().every_ns());
+  return std::nullopt;
+}
+
 absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message) {
   if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
     return absl::InvalidArgumentError(absl::StrCat(

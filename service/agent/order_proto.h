@@ -4,6 +4,7 @@
 #define MCCS_SERVICE_AGENT_ORDER_PROTO_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ inline constexpr int kMaxRateLimitedLanes = 65536;
 absl::StatusOr<RateLimits> RateLimitsFromProto(const agent::v1::RateLimits& message);
 
 TraceOrder TraceOrderFromProto(const agent::v1::Trace& message);
+
+// The interval of periodic reports that `message` sets; nothing: it sets none.
+std::optional<int64_t> ReportIntervalFromProto(const agent::v1::ToAgent& message);
 
 // kInvalidArgument: an invalid flow, or too many flows.
 absl::StatusOr<std::vector<ProbeTask>> ProbeTasksFromProto(const agent::v1::Probe& message);

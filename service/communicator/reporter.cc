@@ -8,6 +8,8 @@
 namespace mccs {
 namespace {
 
+static_assert(Reporter::kSpreadNs <= kShortestReportIntervalNs);
+
 void AddWork(const WorkByKind& work, agent::v1::Report* out) {
   for (size_t kind = 0; kind < work.size(); ++kind) {
     if (work[kind].operations == 0) continue;
@@ -60,8 +62,9 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
 
 MonotonicNs Reporter::NextTime(MonotonicNs now) const {
   const auto offset = static_cast<int64_t>(formation_.id.value() % uint64_t{kSpreadNs});
-  const int64_t since = ((now - offset) % kIntervalNs + kIntervalNs) % kIntervalNs;
-  return now - since + kIntervalNs;
+  const int64_t interval = env_.controller->report_every_ns();
+  const int64_t since = ((now - offset) % interval + interval) % interval;
+  return now - since + interval;
 }
 
 void Reporter::Poll(const WorkDone& work) {

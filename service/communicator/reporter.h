@@ -1,6 +1,7 @@
 // Reports a communicator's state to the controller: on changes, and periodically while it works.
-// The periodic reports of all communicators of a host fall into the same fifth of the interval, so
-// that one message can have them all (AgentTable), but not into the same turn.
+// The periodic reports of all communicators of a host fall into the same part of each interval, so
+// that one message can have them all (AgentTable), but not into the same turn. The controller sets
+// the interval (ControllerLink::report_every_ns); another one applies after the next report.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
@@ -27,9 +28,7 @@ struct WorkDone {
 
 class Reporter {
  public:
-  // Between periodic reports.
-  static constexpr int64_t kIntervalNs = 500 * kNsPerMs;
-  // Of the periodic reports of all communicators of a host.
+  // Time in which the periodic reports of all communicators of a host fall.
   static constexpr int64_t kSpreadNs = 100 * kNsPerMs;
 
   // LIFETIME: all arguments outlive this.

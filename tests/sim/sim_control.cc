@@ -7,6 +7,7 @@
 #include "controller/coordinator/registration.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
+#include "service/agent/order_proto.h"
 
 namespace mccs {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 constexpr int64_t kHeartbeatTimeoutNs = 3 * kNsPerSec;
 constexpr int64_t kTickIntervalNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
 constexpr int64_t kRetryNs = 300 * kNsPerMs;
-constexpr int kHeartbeatsPerRepeat = 4;
 
 }  // namespace
 
@@ -205,7 +205,7 @@ bool SimControl::SendPending(SimAgent* agent) {
     *heartbeat_message.mutable_heartbeat() = agent->echo_.MakeHeartbeat(agent->clock_.Now());
     agent->up_.Send(std::move(heartbeat_message), Arrival());
   }
-  if (++agent->heartbeats_sent_ % kHeartbeatsPerRepeat == 0) agent->table_.ResendReports();
+  agent->table_.OnHeartbeat(agent->report_every_ns_);
   return true;
 }
 
@@ -218,6 +218,8 @@ bool SimControl::Handle(SimAgent* agent) {
       agent->connected_ = true;
       agent->table_.SetTenants(message->registered().tenants());
     }
+    if (const auto interval = ReportIntervalFromProto(*message))
+      agent->report_every_ns_ = *interval;
     if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
     if (message->has_heartbeat())
       agent->echo_.OnHeartbeat(message->heartbeat(), agent->clock_.Now());

@@ -68,6 +68,7 @@ class SimAgent final : public ControllerLink {
   std::optional<RateUpdate> TakeRateUpdate() override { return table_.TakeRateUpdate(); }
   std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
   void Report(const agent::v1::Report& report) override;
+  int64_t report_every_ns() const override { return report_every_ns_; }
   void Ended(CommId id, const std::string& why) override;
 
   // The last report of each communicator.
@@ -93,7 +94,7 @@ class SimAgent final : public ControllerLink {
   MonotonicNs heartbeat_at_ = 0;
   int64_t heartbeat_interval_ns_ = 0;
   int64_t timeout_ns_ = 0;
-  int heartbeats_sent_ = 0;
+  int64_t report_every_ns_ = kDefaultReportIntervalNs;
 };
 
 class SimControl final : public SimControllerInterface {

@@ -87,7 +87,6 @@ bool Screen::Show(const std::string& picture) {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// With shorter intervals most samples would fall between two reports.
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 
@@ -133,7 +132,7 @@ int RunTop(const Options& options) {
   std::optional<Screen> screen;
   if (!options.once) screen.emplace();
   for (;;) {
-    if (Wait(stops, options.interval_s)) return 0;
+    if (Wait(stops, SecondsToWait(options.interval_s, before->work.report_every_ns()))) return 0;
     absl::StatusOr<Sample> now = TakeSample(client);
     std::string picture;
     if (now.ok()) {
@@ -157,7 +156,8 @@ absl::StatusOr<control::v1::Explanation> Ask(const Options& options) {
   const absl::StatusOr<control::v1::Explanation> before = client.ExplainCommunicator(options.id);
   if (!before.ok()) return before.status();
   const SteadyClock::time_point begun = SteadyClock::now();
-  std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(SecondsToWait(options.interval_s, before->report_every_ns())));
   absl::StatusOr<control::v1::Explanation> after =
       client.ExplainCommunicator(before->summary().id());
   if (!after.ok()) return after.status();
@@ -180,7 +180,8 @@ void DeclareTop(CLI::App* app, Options* options) {
   top->add_flag("--once", options->once, "Measure one interval, print it and exit");
   top->footer(
       "Bandwidths follow nccl-tests, averaged over the whole interval, pauses of the program\n"
-      "included. Daemons report every 0.5 s, with the time of their own clock.\n"
+      "included. Daemons report every 0.5 s, in large clusters less often, with the time of their\n"
+      "own clock. Shorter intervals are extended to that of the reports plus 0.25 s.\n"
       "LINKS: number of links that the lanes use; without a Topology, number of pairs of hosts.\n"
       "-o wide lists the names.\n"
       "\n"

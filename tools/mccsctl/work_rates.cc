@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "proto/report_interval.h"
+
 namespace mccs {
 namespace {
 
@@ -51,20 +53,30 @@ WorkByKind ByKind(const control::v1::HostWork& work) {
   return kinds;
 }
 
-// Time between two reports on the host's clock; the two samples were taken `seconds` apart.
-double SecondsBetween(int64_t before_ns, int64_t after_ns, double seconds) {
-  const double measured = static_cast<double>(after_ns - before_ns) / 1e9;
+// How two samples were taken.
+struct Sampling {
+  double seconds = 0;  // between them
+  double report_every = 0;
+};
+
+Sampling SamplingOf(double seconds, int64_t report_every_ns) {
+  return {seconds, static_cast<double>(ReportIntervalFrom(report_every_ns)) / kNsPerSec};
+}
+
+// Time between two reports on the host's clock.
+double SecondsBetween(int64_t before_ns, int64_t after_ns, const Sampling& sampling) {
+  const double measured = static_cast<double>(after_ns - before_ns) / kNsPerSec;
   // The earlier report may predate the sample by a long idle time: all work is newer than the
   // sample.
-  return measured > seconds + 2 * kReportPeriodSeconds ? seconds : measured;
+  return measured > sampling.seconds + 2 * sampling.report_every ? sampling.seconds : measured;
 }
 
 // By kind.
 std::map<std::string, Rates> ComputeRates(const control::v1::HostWork& before,
                                           const control::v1::HostWork& after, int ranks,
-                                          double seconds) {
+                                          const Sampling& sampling) {
   std::map<std::string, Rates> rates;
-  const double t = SecondsBetween(before.measured_ns(), after.measured_ns(), seconds);
+  const double t = SecondsBetween(before.measured_ns(), after.measured_ns(), sampling);
   if (t <= 0) return rates;
   const WorkByKind old = ByKind(before);
   for (const auto& [name, work] : ByKind(after)) {
@@ -84,14 +96,14 @@ std::map<std::string, Rates> ComputeRates(const control::v1::HostWork& before,
 
 // All hosts report the same collectives: take the one that is ahead. Messages add up.
 Rates Sum(const control::v1::CommunicatorWork& before, const control::v1::CommunicatorWork& after,
-          double seconds) {
+          const Sampling& sampling) {
   std::map<std::string, Rates> collectives;
   Rates sum;
   for (const control::v1::HostWork& host : after.hosts()) {
     const auto known = std::find_if(before.hosts().begin(), before.hosts().end(),
                                     [&](const auto& other) { return other.host() == host.host(); });
     if (known == before.hosts().end()) continue;
-    for (const auto& [kind, rates] : ComputeRates(*known, host, after.ranks(), seconds)) {
+    for (const auto& [kind, rates] : ComputeRates(*known, host, after.ranks(), sampling)) {
       if (BandwidthFactorsOf(kind, after.ranks()).message) {
         sum.Add(rates);
       } else if (rates.operations > collectives[kind].operations) {
@@ -105,10 +117,16 @@ Rates Sum(const control::v1::CommunicatorWork& before, const control::v1::Commun
 
 }  // namespace
 
+double SecondsToWait(double asked, int64_t report_every_ns) {
+  const int64_t longest_ns = ReportIntervalFrom(report_every_ns) + kReportDelayNs;
+  return std::max(asked, static_cast<double>(longest_ns) / kNsPerSec);
+}
+
 control::v1::TopRates ComputeRates(const control::v1::ListWorkReply& before,
                                    const control::v1::ListWorkReply& after, double seconds) {
   std::map<std::string, const control::v1::CommunicatorWork*> known;
   for (const control::v1::CommunicatorWork& work : before.communicators()) known[work.id()] = &work;
+  const Sampling sampling = SamplingOf(seconds, after.report_every_ns());
   control::v1::TopRates top;
   top.set_seconds(seconds);
   for (const control::v1::CommunicatorWork& work : after.communicators()) {
@@ -122,7 +140,7 @@ control::v1::TopRates ComputeRates(const control::v1::ListWorkReply& before,
     *out->mutable_pairs() = work.pairs();
     const auto old = known.find(work.id());
     if (old == known.end()) continue;
-    const Rates rates = Sum(*old->second, work, seconds);
+    const Rates rates = Sum(*old->second, work, sampling);
     out->set_operations_per_second(rates.operations);
     out->set_algbw(rates.alg);
     out->set_busbw(rates.bus);
@@ -137,6 +155,7 @@ control::v1::Explanation WithRates(const control::v1::Explanation& before,
   std::map<std::tuple<int, std::string, std::string>, const control::v1::ExplainedFlow*> known;
   for (const control::v1::ExplainedFlow& flow : before.flows())
     known[{flow.channel(), flow.from(), flow.to()}] = &flow;
+  const Sampling sampling = SamplingOf(seconds, after.report_every_ns());
   after.set_seconds(seconds);
   for (control::v1::ExplainedFlow& flow : *after.mutable_flows()) {
     const auto found = known.find({flow.channel(), flow.from(), flow.to()});
@@ -144,7 +163,7 @@ control::v1::Explanation WithRates(const control::v1::Explanation& before,
     const bool counts_on =
         found != known.end() && found->second->payload_bytes() <= flow.payload_bytes();
     const control::v1::ExplainedFlow& begun = counts_on ? *found->second : flow;
-    const double t = SecondsBetween(begun.measured_ns(), flow.measured_ns(), seconds);
+    const double t = SecondsBetween(begun.measured_ns(), flow.measured_ns(), sampling);
     const auto sent = static_cast<double>(flow.payload_bytes() - begun.payload_bytes());
     flow.set_measured_bps(t > 0 ? 8 * sent / t : 0);
     flow.set_waited_for_credit_ns(flow.waited_for_credit_ns() - begun.waited_for_credit_ns());

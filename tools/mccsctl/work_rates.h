@@ -14,12 +14,15 @@
 #ifndef MCCS_TOOLS_MCCSCTL_WORK_RATES_H_
 #define MCCS_TOOLS_MCCSCTL_WORK_RATES_H_
 
+#include <cstdint>
+
 #include "proto/operator.pb.h"
 
 namespace mccs {
 
-// Daemons' report interval while operations complete (service/communicator/reporter.cc).
-inline constexpr double kReportPeriodSeconds = 0.5;
+// The seconds between two samples if the user asks for `asked`: at least as long as a working host
+// may be without a new report. `report_every_ns`: of the replies.
+double SecondsToWait(double asked, int64_t report_every_ns);
 
 // `seconds` is the time between the two replies. Returns the communicators of `after`, highest
 // busbw first. Each host's interval is measured on its own clock, between its two reports. A host

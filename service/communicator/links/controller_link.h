@@ -17,6 +17,7 @@
 #include "proto/agent.pb.h"
 #include "proto/daemon_state.pb.h"
 #include "proto/operation_trace.pb.h"
+#include "proto/report_interval.h"
 #include "service/communicator/strategy/strategy.h"
 #include "service/pacing/rate_limits.h"
 #include "service/tenant_ledger.h"
@@ -57,8 +58,10 @@ class ControllerLink {
   virtual std::optional<RateUpdate> TakeRateUpdate() = 0;
   // All tenants, if they have changed since the last call. Cheap if not.
   virtual std::optional<std::vector<TenantEntry>> TakeTenants() { return std::nullopt; }
-  // Every daemon of the communicator reports its part periodically and on changes.
+  // Every daemon of the communicator reports its part on changes, and while it works every
+  // report_every_ns().
   virtual void Report(const agent::v1::Report& report) = 0;
+  virtual int64_t report_every_ns() const { return kDefaultReportIntervalNs; }
   // The next pending request of an operator for the daemon's state; reply with SendState. Cheap
   // if there is none.
   virtual std::optional<uint64_t> TakeStateRequest() { return std::nullopt; }

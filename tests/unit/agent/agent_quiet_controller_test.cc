@@ -28,6 +28,7 @@ class QuietHub final : public agent::v1::AgentHub::Service {
     int64_t heartbeat_timeout_ns = 600 * kNsPerSec;  // sent to agents
     std::optional<agent::v1::ToAgent> order = {};
     bool reads = true;  // the messages after the registration
+    int64_t report_every_ns = 0;
   };
 
   explicit QuietHub(Options options) : options_(std::move(options)) {
@@ -50,6 +51,7 @@ class QuietHub final : public agent::v1::AgentHub::Service {
     agent::v1::ToAgent welcome;
     welcome.mutable_registered()->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / 3);
     welcome.mutable_registered()->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
+    welcome.mutable_registered()->set_report_every_ns(options_.report_every_ns);
     stream->Write(welcome);
     if (options_.order.has_value()) stream->Write(*options_.order);
     while (options_.reads && stream->Read(&message)) {
@@ -114,6 +116,24 @@ TEST_F(AgentWithAQuietController, EarlyRateLimitsAreAvailableAfterTheFirstReport
   agent_->Report(ReportOf(0));
   EXPECT_FALSE(agent_->TakeRateUpdate().has_value());
   EXPECT_EQ(wakes_, wakes + 1);
+}
+
+TEST_F(AgentWithAQuietController, ReportsAtTheIntervalOfTheRegistration) {
+  Start({.report_every_ns = 2 * kNsPerSec});
+  EXPECT_EQ(agent_->report_every_ns(), 2 * kNsPerSec);
+}
+
+TEST_F(AgentWithAQuietController, ReportsAtTheDefaultIntervalIfTheControllerSendsNone) {
+  EXPECT_EQ(Agent(AgentOptions(), log_.get()).report_every_ns(), kDefaultReportIntervalNs);
+  Start({});
+  EXPECT_EQ(agent_->report_every_ns(), kDefaultReportIntervalNs);
+}
+
+TEST_F(AgentWithAQuietController, IntervalOfReportsChangesWithinBounds) {
+  agent::v1::ToAgent order;
+  order.mutable_report_interval()->set_every_ns(3600 * kNsPerSec);
+  Start({.order = order, .report_every_ns = 2 * kNsPerSec});
+  EXPECT_TRUE(Eventually([&] { return agent_->report_every_ns() == kLongestReportIntervalNs; }));
 }
 
 // The message then fills the connection's buffers, and the next write waits for the reader.

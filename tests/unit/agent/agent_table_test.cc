@@ -122,6 +122,22 @@ TEST_F(AgentTableTest, RepeatsCompleteReports) {
   EXPECT_THAT(Take(), testing::IsEmpty());
 }
 
+// Else they would be most of the controller's load in a large cluster.
+TEST_F(AgentTableTest, RepeatsFewerCompleteReportsIfTheyComeLessOften) {
+  ReportAll(1, 1);
+  Take();
+  for (const int intervals : {1, 2, 10, 1}) {
+    const int64_t interval = intervals * kDefaultReportIntervalNs;
+    for (int beat = 1; beat < AgentTable::kHeartbeatsPerRepeat * intervals; ++beat)
+      table_.OnHeartbeat(interval);
+    EXPECT_EQ(table_.NextUnsent(), kNever) << intervals;
+    table_.OnHeartbeat(interval);
+    const auto sent = TakeCollected();
+    ASSERT_EQ(sent.size(), 1u) << intervals;
+    EXPECT_EQ(sent[0].reports().complete_size(), 1);
+  }
+}
+
 TEST_F(AgentTableTest, SendsLargeReportsInSeveralMessages) {
   for (uint64_t c = 0; c < 4; ++c) {
     agent::v1::Report report = Reporting(kId.value() + c, 1).reports().complete(0);

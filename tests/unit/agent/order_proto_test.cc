@@ -73,5 +73,20 @@ TEST(ProbeProto, OutcomesKeepTheirOrder) {
   EXPECT_EQ(ProbeError(Message(), "no").flows(0).error(), "no");
 }
 
+TEST(ReportIntervalProto, RegistrationAndChangeSetIt) {
+  agent::v1::ToAgent message;
+  EXPECT_EQ(ReportIntervalFromProto(message), std::nullopt);
+  message.mutable_heartbeat();
+  EXPECT_EQ(ReportIntervalFromProto(message), std::nullopt);
+  message.mutable_registered();
+  EXPECT_EQ(ReportIntervalFromProto(message), kDefaultReportIntervalNs) << "an older controller";
+  message.mutable_registered()->set_report_every_ns(kNsPerSec);
+  EXPECT_EQ(ReportIntervalFromProto(message), kNsPerSec);
+  message.mutable_report_interval()->set_every_ns(5 * kNsPerSec);
+  EXPECT_EQ(ReportIntervalFromProto(message), 5 * kNsPerSec);
+  message.mutable_report_interval()->set_every_ns(1);
+  EXPECT_EQ(ReportIntervalFromProto(message), kShortestReportIntervalNs);
+}
+
 }  // namespace order_proto_test
 }  // namespace mccs

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/controller/coordinator_fixture.h"
 #include "tests/unit/mentions.h"
 
@@ -138,11 +139,27 @@ TEST_F(CoordinatorWindowsTest, StopsWaitingForAnEndedJob) {
 
 TEST_F(CoordinatorWindowsTest, StopsWaitingForASilentJob) {
   Begin();
-  clock_.now += 2 * kPeriodNs + WindowScheduler::kTimeoutNs - kNsPerMs;
+  clock_.now += 2 * kPeriodNs + coordinator_.windows().timeout_ns() - kNsPerMs;
   Send(kFirst, Beat());
   Send(kSecond, Beat());
   EXPECT_TRUE(WindowsIn(Tick()).empty());
   clock_.now += 2 * kNsPerMs;
+  EXPECT_EQ(WindowsIn(Tick()), kLifted);
+}
+
+// Its daemons then report every 2 s.
+TEST_F(CoordinatorWindowsTest, WindowsReachTheNextReportOfALargeCluster) {
+  std::vector<AgentKey> agents = {kFirst, kSecond};
+  while (agents.size() < 2000) {
+    agents.emplace_back(agents.size() + 100);
+    Send(agents.back(), Registration(MakeHost(absl::StrCat("other", agents.size()))));
+  }
+  Tick();
+  Begin();
+  clock_.now += 2 * kPeriodNs + 5 * kNsPerSec;  // two reports are late
+  for (const AgentKey agent : agents) Send(agent, Beat());
+  EXPECT_TRUE(WindowsIn(Tick()).empty());
+  clock_.now += kNsPerSec + kNsPerMs;
   EXPECT_EQ(WindowsIn(Tick()), kLifted);
 }
 

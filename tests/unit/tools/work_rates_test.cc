@@ -74,6 +74,22 @@ TEST_F(WorkRatesTest, ACollectiveCountsOnceAndMessagesAddUp) {
   EXPECT_DOUBLE_EQ(Rates().operations_per_second(), 10 + 8);
 }
 
+// In a cluster of thousands of hosts.
+TEST_F(WorkRatesTest, MeasuresTimeBetweenReportsThatAreFarApart) {
+  after_.set_report_every_ns(5'000'000'000);
+  Set(before_, "h0", 100, "all_reduce", 0, 0);
+  Set(after_, "h0", 5100, "all_reduce", 5, 5000);
+  EXPECT_DOUBLE_EQ(Rates().algbw(), 1000);
+}
+
+// Otherwise busy hosts without a new report would show no rate.
+TEST_F(WorkRatesTest, SamplesAreFurtherApartThanReports) {
+  EXPECT_DOUBLE_EQ(SecondsToWait(1, 0), 1) << "a controller that sends no interval";
+  EXPECT_DOUBLE_EQ(SecondsToWait(0.1, 500'000'000), 0.75);
+  EXPECT_DOUBLE_EQ(SecondsToWait(1, 5'000'000'000), 5.25);
+  EXPECT_DOUBLE_EQ(SecondsToWait(10, 5'000'000'000), 10);
+}
+
 // Daemons report every 0.5 s, unsynchronized with mccsctl: two samples taken 1 s apart may cover
 // 0.6 s of work.
 TEST_F(WorkRatesTest, MeasuresTimeOnTheReportingHostsClock) {
