@@ -30,6 +30,14 @@ LeftAfter LeftAfterOf(const ActiveWork::Options& options) {
 
 int ChannelsOf(const Strategy& strategy) { return static_cast<int>(strategy.channels.size()); }
 
+int MessageLanesOf(const Formation& formation) {
+  return MessageLanes(formation.strategy->lanes, formation.members->hosts());
+}
+
+int HomeLanesOf(const Formation& formation) {
+  return std::min(ChannelsOf(*formation.strategy), MessageLanesOf(formation));
+}
+
 std::function<std::string(HostIndex)> HostNames(const Formation& formation) {
   return [&members = *formation.members](HostIndex host) { return members.HostName(host); };
 }
@@ -63,10 +71,11 @@ ActiveWork::ActiveWork(const Options& options)
                  .open_lane = [lanes = &formation_.lanes->messages()](
                                   HostIndex host,
                                   int lane) { return lanes->SendTo(MessageChannel(lane), host); },
-                 .home_lanes = ChannelsOf(*formation_.strategy),
+                 .most_lanes = MessageLanesOf(formation_),
+                 .home_lanes = HomeLanesOf(formation_),
                  .home_of =
                      [&members = *formation_.members,
-                      lanes = ChannelsOf(*formation_.strategy)](const RankPair& pair) {
+                      lanes = HomeLanesOf(formation_)](const RankPair& pair) {
                        return HomeLane(members.layout, members.host_of, pair, lanes);
                      },
                  .channels = ChannelsOf(*formation_.strategy),

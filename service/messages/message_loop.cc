@@ -14,9 +14,6 @@ namespace {
 // Calls taken from one rank, and from all of them, in one turn, for fairness.
 constexpr int kCallsPerTurn = 64;
 constexpr int kCallsOfAllPerTurn = 256;
-// Limit of lanes that long messages may open to one host of a communicator, so that its connections
-// stay in proportion to its peers. Messages of further peers use one lane.
-constexpr int kMaxExtraLanes = 1024;
 // A departed rank opens and closes no windows.
 constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
@@ -144,9 +141,10 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
     peer = std::make_unique<PeerMessages>(PeerMessages::Options{
         .open = [this, host](int lane) { return options_.open_lane(host, lane); },
         .slice_bytes = options_.slice_bytes,
+        .most_lanes = options_.most_lanes,
         .home_lanes = options_.home_lanes,
         .home_of = options_.home_of,
-        .channels = [this, host] { return ChannelsFrom(host); },
+        .channels = [this] { return std::min(channels_, options_.most_lanes); },
         .may_send =
             [this, host](const RankPair& pair) {
               return HostOf(pair.source) == options_.self && HostOf(pair.destination) == host;
@@ -159,15 +157,6 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
         .port_of = [this](Rank rank) { return PortOf(rank); }});
   }
   return *peer;
-}
-
-int MessageLoop::ChannelsFrom(HostIndex host) {
-  int& extra = extra_lanes_[host];
-  const int more = std::max(channels_ - 1 - extra, 0);
-  const int granted = std::min(more, kMaxExtraLanes - all_extra_lanes_);
-  extra += granted;
-  all_extra_lanes_ += granted;
-  return std::min(channels_, 1 + extra);
 }
 
 std::optional<HostIndex> MessageLoop::HostOf(Rank rank) const {

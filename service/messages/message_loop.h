@@ -40,10 +40,11 @@ class MessageLoop {
     uint32_t slice_bytes = 0;  // of the lanes
     // A message lane to a host; opens it on first use.
     std::function<SendLane*(HostIndex, int lane)> open_lane;
-    // As PeerMessages'. `channels`: of the strategy at first.
+    // As PeerMessages'.
+    int most_lanes = 1;
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of = {};
-    int channels = 1;
+    int channels = 1;  // of the strategy at first
     WorkTally* tally = nullptr;  // outlives the loop
   };
 
@@ -93,8 +94,6 @@ class MessageLoop {
   absl::Status Add(const LocalRank& local, const PostedMessage& call);
   absl::flat_hash_map<RankPair, uint64_t>& CounterOf(OpKind kind);
   PeerMessages& PeerAt(HostIndex host);
-  // The number of channels over which a receive from `host` may be announced.
-  int ChannelsFrom(HostIndex host);
   // If any window was opened or closed, makes waiting calls check again. Returns true if anything
   // moved.
   bool CheckWindows();
@@ -113,9 +112,6 @@ class MessageLoop {
   LocalPuts local_puts_;
   std::vector<std::unique_ptr<PeerMessages>> peers_;  // by HostIndex; null until needed
   int channels_;                                      // of the strategy
-  // Lanes that peers may open for long messages, beyond one for each peer.
-  absl::flat_hash_map<HostIndex, int> extra_lanes_;
-  int all_extra_lanes_ = 0;
   // Total calls taken from local ranks, by pair.
   absl::flat_hash_map<RankPair, uint64_t> sends_, receives_, puts_, waits_;
   std::vector<OpenMessage> done_;  // scratch memory

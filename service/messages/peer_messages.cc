@@ -147,7 +147,7 @@ absl::Status PeerMessages::OnAnnouncement(const ArrivingSlice& slice) {
       tag.amount > kMaxCount) {
     return ProtocolError(tag, "its receive was announced out of order or with invalid values");
   }
-  const int most = StripesOf(tag.amount * SizeOf(tag.type), options_.slice_bytes, kMaxChannels);
+  const int most = StripesOf(tag.amount * SizeOf(tag.type), options_.slice_bytes, options_.most_lanes);
   if (tag.stripes < 1 || tag.stripes > most) {
     return ProtocolError(tag, absl::StrCat("its receive was announced with ", tag.stripes,
                                            " stripes; expected 1 to ", most));

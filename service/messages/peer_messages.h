@@ -36,10 +36,11 @@ class PeerMessages final : private MessageLane::Owner {
     // Returns a message lane to the peer; called once for each, when there is data to send.
     std::function<SendLane*(int lane)> open;
     uint32_t slice_bytes = 0;  // maximum payload of a slice
-    // The home lane of a pair of ranks; there are `home_lanes` of them.
+    int most_lanes = 1;  // MessageLanes
+    // The home lane of a pair of ranks; there are `home_lanes` of them, at most `most_lanes`.
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of;
-    // The number of channels over which a receive may be announced now.
+    // The number of lanes over which a receive may be announced now: at most `most_lanes`.
     std::function<int()> channels;
     // Whether the pair's source is a rank of this host and its destination a rank of the peer.
     std::function<bool(const RankPair&)> may_send;

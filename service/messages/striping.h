@@ -39,7 +39,7 @@ inline int StripesOf(uint64_t bytes, uint32_t slice_bytes, int channels) {
 struct Striping {
   int home = 0;        // 0 … home_lanes − 1
   int home_lanes = 1;  // of the communicator
-  int stripes = 1;     // 1 … kMaxChannels
+  int stripes = 1;     // 1 … MessageLanes()
   uint32_t slice_bytes = 0;
 
   // The stripe of the slice at byte `offset` of the message.

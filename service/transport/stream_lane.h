@@ -141,13 +141,11 @@ class StreamSendLane final : public SendLane {
     bool is_copied() const { return bytes() <= kShortSliceBytes; }
 
     wire::TaggedSliceHeader wire{};
-    std::byte* payload = nullptr;  // in short_slices_ if it is copied
+    std::byte* payload = nullptr;  // in `copy` if it is copied
+    std::vector<std::byte> copy;   // as long as the longest short slice so far
   };
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
-  std::byte* ShortSlice(SliceNumber n) {
-    return short_slices_.data() + (n % shape_.slots) * short_slice_bytes_;
-  }
   bool ReadFrames();
   bool Accept(const wire::AckFrame& frame);
   bool AcceptExposure(const wire::ExposureFrame& frame);
@@ -160,11 +158,9 @@ class StreamSendLane final : public SendLane {
   void FreeSources();
 
   const LaneShape shape_;
-  const uint32_t short_slice_bytes_;
   LaneLink link_;
   std::vector<Entry> entries_;
-  std::vector<std::byte> short_slices_;  // short_slice_bytes_ for each entry
-  SliceTag last_tag_{};                  // of slice next_ − 1
+  SliceTag last_tag_{};  // of slice next_ − 1
   PeerMemory peer_memory_;
 
   // acknowledged_ ≤ sent_ ≤ next_ ≤ credit_.
@@ -189,7 +185,8 @@ class StreamSendLane final : public SendLane {
 struct StreamShared {
   NoRegistrar no_registrar;
   RegistrationTable registrations;
-  uint64_t last_key = 0;  // of RemoteKeys: one that another lane exposed is unknown here
+  uint64_t last_key = 0;             // of RemoteKeys: one that another lane exposed is unknown here
+  std::vector<std::byte> discarded;  // the last part of a discarded payload; unused
 
   explicit StreamShared(Registrar* registrar)
       : registrations(registrar != nullptr ? *registrar : no_registrar) {}
@@ -288,7 +285,6 @@ class StreamRecvLane final : public RecvLane {
   std::byte* memory_ = nullptr;    // unless it is discarded
   size_t payload_left_ = 0;
   std::vector<iovec> gather_;
-  std::vector<std::byte> discarded_;  // the last part of discarded payload; unused
 
   // Bytes read ahead: a header, and short slices after it.
   std::vector<std::byte> inbox_;

@@ -287,7 +287,7 @@ void StreamRecvLane::ChooseLanding() {
     PlaceAt(slots_.Part((delivered_ % shape_.slots) * shape_.slot_bytes, bytes), Landing::kInSlot);
   } else if (entry.expects || sink_ != nullptr) {
     PlaceAt({}, Landing::kDiscarded);
-    discarded_.resize(kDiscardBytes);
+    shared_.discarded.resize(kDiscardBytes);
   } else {
     waits_for_memory_ = true;
   }
@@ -301,7 +301,7 @@ void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
 iovec StreamRecvLane::Target() {
   const Entry& entry = At(delivered_);
   if (entry.landing == Landing::kDiscarded) {
-    return {.iov_base = discarded_.data(), .iov_len = std::min(payload_left_, kDiscardBytes)};
+    return {.iov_base = shared_.discarded.data(), .iov_len = std::min(payload_left_, kDiscardBytes)};
   }
   return {.iov_base = memory_ + (entry.header.bytes - payload_left_), .iov_len = payload_left_};
 }

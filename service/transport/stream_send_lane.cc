@@ -23,9 +23,7 @@ constexpr size_t kFrameBytes = sizeof(wire::AckFrame);
 
 StreamSendLane::StreamSendLane(const LaneIdentity& identity, const LaneShape& shape)
     : shape_(shape),
-      short_slice_bytes_(std::min(shape.slot_bytes, kShortSliceBytes)),
       entries_(shape.slots),
-      short_slices_(size_t{shape.slots} * short_slice_bytes_),
       credit_(shape.slots),
       frames_(kFramesPerRead * kFrameBytes) {
   MCCS_CHECK(shape.slots >= 2);
@@ -53,9 +51,11 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(const RemoteTa
                        .key = target.key.value(),
                        .offset = target.offset};
   if (tagged) entry.wire.tag = last_tag_ = tag;
-  entry.payload = entry.is_copied() ? ShortSlice(next_) : payload.address();
+  entry.payload = payload.address();
   if (entry.is_copied() && payload.bytes > 0) {
-    std::memcpy(entry.payload, payload.address(), payload.bytes);
+    if (entry.copy.size() < payload.bytes) entry.copy.resize(payload.bytes);
+    std::memcpy(entry.copy.data(), entry.payload, payload.bytes);
+    entry.payload = entry.copy.data();
   }
   const SliceNumber number = next_++;
   FreeSources();

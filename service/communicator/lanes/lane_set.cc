@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& opt
 
 LaneSet::LaneSet(const LaneSetOptions& options)
     : options_(options),
+      message_lanes_(MessageLanes(options.strategy.lanes, static_cast<int>(options.hosts.size()))),
       channels_(options.strategy.channels),
       rate_(options.strategy.lanes.slot_bytes),
       departed_(options.hosts.size(), false),
@@ -109,7 +110,8 @@ bool LaneSet::IsLegalLane(ChannelId channel, HostIndex peer) const {
   const int hosts = static_cast<int>(options_.hosts.size());
   const int channels = static_cast<int>(options_.strategy.channels.size());
   const bool known = options_.collectives && channel.value() >= 0 && channel.value() < channels;
-  const bool message = options_.messages && IsMessageChannel(channel);
+  const bool message =
+      options_.messages && IsMessageChannel(channel) && MessageLaneOf(channel) < message_lanes_;
   return (known || message) && peer != options_.self && peer.value() >= 0 && peer.value() < hosts;
 }
 

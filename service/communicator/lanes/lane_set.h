@@ -15,8 +15,9 @@
 // that opens lanes takes no memory here. Message lanes have no slots: their payload goes to the
 // memory that their sink finds, and a rejected one is discarded.
 //
-// A peer that has authenticated itself as a member may open at most 2 × kMaxChannels lanes to this
-// host. kMaxLaneMemoryBytes limits the memory of all sets of a communicator.
+// A peer that has authenticated itself as a member may open a lane of each channel and
+// MessageLanes() message lanes to this host. kMaxLaneMemoryBytes limits the slots and the staging
+// memory of all sets of a communicator, kMaxMessageLaneBytes the message lanes.
 //
 // OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_
@@ -175,6 +176,7 @@ class LaneSet final : public LaneDirectory {
   absl::StatusOr<std::unique_ptr<Region>> AllocateMemory(uint64_t bytes);
 
   const LaneSetOptions options_;
+  const int message_lanes_;                // legal ones between this host and each other
   std::vector<ChannelStrategy> channels_;  // with the current routes
   RateMeter rate_;                         // outlives the lanes
   // In the order of creation: ring_lanes_ ring lanes first, in each of the two.

@@ -245,6 +245,12 @@ ChannelOrders OrdersOf(const Strategy& strategy) {
   return orders;
 }
 
+int MessageLanes(const LaneShape& shape, int hosts) {
+  const uint64_t peers = static_cast<uint64_t>(std::max(hosts - 1, 1));
+  const uint64_t lanes = kMaxMessageLaneBytes / (peers * MessageLaneBytes(shape));
+  return static_cast<int>(std::clamp<uint64_t>(lanes, 1, kMaxChannels));
+}
+
 int MaxPeers(const Strategy& strategy) {
   const uint64_t peers = kMaxLaneMemoryBytes / std::max<uint64_t>(PeerBytes(strategy), 1);
   return static_cast<int>(std::min<uint64_t>(peers, kMaxHosts));

@@ -65,6 +65,18 @@ constexpr bool IsMessageChannel(ChannelId channel) {
 }
 // REQUIRES: IsMessageChannel(channel).
 constexpr int MessageLaneOf(ChannelId channel) { return channel.value() - kMaxChannels; }
+
+// Memory of all message lanes of one communicator on one host, if its number of hosts allows more
+// than one lane between each two. It counts the lanes that peers open, too.
+inline constexpr uint64_t kMaxMessageLaneBytes = 256u << 20;
+// Upper bound of the memory of a message lane in both directions: copies of short slices, headers,
+// and the stripes of messages in flight (service/messages/striping.h).
+constexpr uint64_t MessageLaneBytes(const LaneShape& shape) {
+  return uint64_t{shape.slots} * (5u << 10) + (24u << 10);
+}
+// Number of message lanes from a host to each other host, at most. All hosts of a communicator
+// derive the same from its first strategy. REQUIRES: hosts > 0.
+int MessageLanes(const LaneShape& shape, int hosts);
 // Maximum size of Strategy::origin in bytes; it goes into logs and reports.
 inline constexpr size_t kMaxOriginBytes = 1024;
 inline constexpr uint32_t kMaxLaneSlots = 64;

@@ -75,6 +75,7 @@ class PeerMessagesTest : public testing::Test {
                   return lane == 0 ? &send_ : &other_sends_[lane];
                 },
             .slice_bytes = kFakeLaneShape.slot_bytes,
+            .most_lanes = kMaxChannels,
             .home_of = [](const RankPair&) { return 0; },
             .channels = [this] { return channels_; },
             .may_send =
