@@ -31,7 +31,6 @@ void Communicator::SetRateLimits(const RateLimits& limits) {
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
-  connection->SetWaker(&waker_);
   Wake();
   if (formation_.lanes != nullptr) formation_.lanes->Accept(preamble, std::move(connection));
 }

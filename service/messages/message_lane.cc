@@ -31,21 +31,59 @@ bool FinishStripe(const StripeCount& unfinished) {
 
 }  // namespace
 
+// ---- Turns --------------------------------------------------------------------------------------
+
+absl::Status MessageLaneTurns::Poll(std::vector<OpenMessage>& done, bool* moved) {
+  size_t slices = 0;
+  for (size_t left = ready_.size(); left > 0 && slices < kSlicesPerTurn; --left) {
+    auto& lane = static_cast<MessageLane&>(*ready_.Next());
+    MCCS_ASSIGN_OR_RETURN(const size_t arrived, lane.Poll(done, moved));
+    slices += arrived;
+  }
+  return absl::OkStatus();
+}
+
 MessageLane::~MessageLane() {
-  if (receive_ != nullptr) receive_->SetSink(nullptr);
+  SetBusy(false);
+  if (send_ != nullptr) send_->SetUser(nullptr);
+  if (receive_ == nullptr) return;
+  receive_->SetUser(nullptr);
+  receive_->SetSink(nullptr);
 }
 
 void MessageLane::Attach(RecvLane& lane) {
   receive_ = &lane;
+  lane.SetUser(this);
   lane.SetSink(this);
+  lane.RequestPoll();  // A slice may wait for the sink.
+  List();
+}
+
+Outbox& MessageLane::OutboxToFill() {
+  SetBusy(true);
+  List();
+  return outbox_;
+}
+
+absl::StatusOr<size_t> MessageLane::Poll(std::vector<OpenMessage>& done, bool* moved) {
+  MCCS_ASSIGN_OR_RETURN(const size_t arrived, PollIncoming(done));
+  *moved |= arrived > 0;
+  if (busy_) MCCS_RETURN_IF_ERROR(PollOutgoing(done, moved));
+  return arrived;
+}
+
+void MessageLane::SetBusy(bool busy) {
+  if (std::exchange(busy_, busy) == busy) return;
+  turns_.busy_ += busy ? 1 : -1;
 }
 
 // ---- Incoming -----------------------------------------------------------------------------------
 
-absl::Status MessageLane::PollIncoming(std::vector<OpenMessage>& done, bool* moved) {
+absl::StatusOr<size_t> MessageLane::PollIncoming(std::vector<OpenMessage>& done) {
+  if (receive_ == nullptr) return 0;
+  const SliceNumber first = next_slice_;
   for (Landing landing = receive_->Landed(next_slice_); landing != Landing::kNotYet;
        landing = receive_->Landed(next_slice_)) {
-    *moved = true;
     MCCS_RETURN_IF_ERROR(owner_.OnSlice({.lane = lane_,
                                          .number = next_slice_,
                                          .tag = MessageFromTag(receive_->Tag(next_slice_)),
@@ -54,7 +92,8 @@ absl::Status MessageLane::PollIncoming(std::vector<OpenMessage>& done, bool* mov
                                         done));
     receive_->Release(next_slice_++);
   }
-  return absl::OkStatus();
+  if (next_slice_ > first) receive_->RequestPoll();  // for the credit
+  return next_slice_ - first;
 }
 
 std::optional<RegionSpan> MessageLane::FindDestination(const SliceTag& tag, uint32_t bytes) {
@@ -68,6 +107,7 @@ std::optional<RegionSpan> MessageLane::FindDestination(const SliceTag& tag, uint
 // ---- Outgoing -----------------------------------------------------------------------------------
 
 absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
+  const SliceNumber next = send_ == nullptr ? 0 : send_->next();
   std::deque<MessageTag>& announcements = outbox_.announcements;
   while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
     if (announcements.front().kind == MessageTag::Kind::kWindowReply) owner_.OnWindowReplyPosted();
@@ -85,6 +125,8 @@ absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* mov
     unacknowledged_.pop_front();
     *moved = true;
   }
+  if (send_ != nullptr && send_->next() > next) send_->RequestPoll();
+  SetBusy(has_outgoing());
   return absl::OkStatus();
 }
 
@@ -111,7 +153,10 @@ absl::StatusOr<bool> MessageLane::PostNext() {
 }
 
 bool MessageLane::Post(const RegionSpan& payload, const MessageTag& tag, SliceNumber* number) {
-  if (send_ == nullptr) send_ = owner_.OpenLane(lane_);
+  if (send_ == nullptr) {
+    send_ = owner_.OpenLane(lane_);
+    send_->SetUser(this);
+  }
   // If the lane has failed for good, the owner of the lanes ends the communicator.
   const auto posted = send_->Post(payload, ToTag(tag));
   if (!posted.ok() || !posted->has_value()) return false;

@@ -4,10 +4,14 @@
 // Announcements have precedence, because the peer waits for them. Payloads alternate slice by
 // slice, so that a long message does not block a short one.
 //
+// A lane gets turns while it has work: the owner has added some, slices have arrived, or the peer
+// has acknowledged some.
+//
 // OWNER: PeerMessages. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_LANE_H_
 #define MCCS_SERVICE_MESSAGES_MESSAGE_LANE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -15,12 +19,30 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/ready_list.h"
 #include "service/messages/open_message.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
 
-class MessageLane final : private SliceSink {
+// The turns of all message lanes of one communicator.
+class MessageLaneTurns {
+ public:
+  // Slices that a turn takes from the lanes, rounded up to one window of a lane.
+  static constexpr size_t kSlicesPerTurn = 4096;
+
+  // Polls each lane that has work once. As MessageLane::Poll.
+  absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);
+  // Data of this host is in flight or waits for a lane.
+  bool busy() const { return busy_ > 0; }
+
+ private:
+  friend class MessageLane;
+  ReadyList ready_;
+  size_t busy_ = 0;  // number of busy lanes
+};
+
+class MessageLane final : public ReadyList::Member, private SliceSink {
  public:
   // The messages and puts whose slices the lanes carry.
   class Owner {
@@ -38,9 +60,14 @@ class MessageLane final : private SliceSink {
     virtual void OnWindowReplyPosted() = 0;
   };
 
-  // `slice_bytes`: maximum payload of a slice. LIFETIME: `owner` and the lanes outlive this.
-  MessageLane(Owner& owner, int lane, uint32_t slice_bytes)
-      : owner_(owner), lane_(lane), slice_bytes_(slice_bytes) {}
+  // `slice_bytes`: maximum payload of a slice. LIFETIME: `owner`, `turns` and the lanes outlive
+  // this.
+  MessageLane(Owner& owner, MessageLaneTurns& turns, int lane, uint32_t slice_bytes)
+      : Member(turns.ready_),
+        owner_(owner),
+        turns_(turns),
+        lane_(lane),
+        slice_bytes_(slice_bytes) {}
   ~MessageLane() override;
   MessageLane(const MessageLane&) = delete;
   MessageLane& operator=(const MessageLane&) = delete;
@@ -48,19 +75,12 @@ class MessageLane final : private SliceSink {
   // The peer has opened its direction.
   void Attach(RecvLane& lane);
 
-  Outbox& outbox() { return outbox_; }
-  bool has_arrived() const {
-    return receive_ != nullptr && receive_->Landed(next_slice_) != Landing::kNotYet;
-  }
-  // REQUIRES: has_arrived(). Passes arrived slices to the owner.
-  absl::Status PollIncoming(std::vector<OpenMessage>& done, bool* moved);
-  // Posts what waits, as far as the lane accepts it, and appends acknowledged messages to `done`.
-  absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
+  // For adding slices, which the next turn sends.
+  Outbox& OutboxToFill();
+  // Passes arrived slices to the owner, posts what waits, as far as the lane accepts it, and
+  // appends complete messages to `done`. Returns the number of arrived slices.
+  absl::StatusOr<size_t> Poll(std::vector<OpenMessage>& done, bool* moved);
 
-  // Data of this host is in flight or waits for the lane.
-  bool busy() const {
-    return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
-  }
   // A put or signal for `rank` that the lane has and the peer has not acknowledged; null if there
   // is none.
   const OpenMessage* UnacknowledgedPut(Rank rank) const;
@@ -72,6 +92,12 @@ class MessageLane final : private SliceSink {
     StripeCount unfinished = nullptr;
   };
 
+  absl::StatusOr<size_t> PollIncoming(std::vector<OpenMessage>& done);
+  absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
+  bool has_outgoing() const {
+    return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
+  }
+  void SetBusy(bool busy);
   std::optional<RegionSpan> FindDestination(const SliceTag& tag, uint32_t bytes) override;
   // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
   // none.
@@ -79,11 +105,13 @@ class MessageLane final : private SliceSink {
   bool Post(const RegionSpan& payload, const MessageTag& tag, SliceNumber* number);
 
   Owner& owner_;
+  MessageLaneTurns& turns_;
   const int lane_;
   const uint32_t slice_bytes_;
   SendLane* send_ = nullptr;
   RecvLane* receive_ = nullptr;
   SliceNumber next_slice_ = 0;  // the next slice from the peer
+  bool busy_ = false;           // counted in turns_
   Outbox outbox_;
   std::deque<Unacknowledged> unacknowledged_;
 };

@@ -38,9 +38,7 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
 absl::StatusOr<bool> MessageLoop::Poll() {
   MCCS_ASSIGN_OR_RETURN(bool moved, TakeCalls());
   moved |= CheckWindows();
-  for (const auto& peer : peers_) {
-    if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
-  }
+  MCCS_RETURN_IF_ERROR(lane_turns_.Poll(done_, &moved));
   MCCS_ASSIGN_OR_RETURN(const bool copied, local_.Poll(done_));
   moved |= copied;
   MCCS_ASSIGN_OR_RETURN(const bool put, local_puts_.Poll(done_));
@@ -139,6 +137,7 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
   std::unique_ptr<PeerMessages>& peer = peers_[static_cast<size_t>(host.value())];
   if (peer == nullptr) {
     peer = std::make_unique<PeerMessages>(PeerMessages::Options{
+        .turns = &lane_turns_,
         .open = [this, host](int lane) { return options_.open_lane(host, lane); },
         .slice_bytes = options_.slice_bytes,
         .most_lanes = options_.most_lanes,
@@ -179,9 +178,7 @@ void MessageLoop::CompleteAll() {
 // ---- State --------------------------------------------------------------------------------------
 
 bool MessageLoop::busy() const {
-  return local_.copying() || local_puts_.copying() ||
-         std::any_of(peers_.begin(), peers_.end(),
-                     [](const auto& peer) { return peer != nullptr && peer->busy(); });
+  return local_.copying() || local_puts_.copying() || lane_turns_.busy();
 }
 
 bool MessageLoop::awaits_streams() const {

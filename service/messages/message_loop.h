@@ -44,7 +44,7 @@ class MessageLoop {
     int most_lanes = 1;
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of = {};
-    int channels = 1;  // of the strategy at first
+    int channels = 1;            // of the strategy at first
     WorkTally* tally = nullptr;  // outlives the loop
   };
 
@@ -110,6 +110,7 @@ class MessageLoop {
   LocalExchange local_;
   SignalCounts signals_;
   LocalPuts local_puts_;
+  MessageLaneTurns lane_turns_;
   std::vector<std::unique_ptr<PeerMessages>> peers_;  // by HostIndex; null until needed
   int channels_;                                      // of the strategy
   // Total calls taken from local ranks, by pair.

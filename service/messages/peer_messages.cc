@@ -29,7 +29,7 @@ MessageLane& PeerMessages::LaneAt(int lane) {
   std::unique_ptr<MessageLane>& entry = lanes_[index];
   if (entry == nullptr) {
     MessageLane::Owner& owner = *this;
-    entry = std::make_unique<MessageLane>(owner, lane, options_.slice_bytes);
+    entry = std::make_unique<MessageLane>(owner, *options_.turns, lane, options_.slice_bytes);
   }
   return *entry;
 }
@@ -62,12 +62,13 @@ absl::Status PeerMessages::Add(const OpenMessage& message) {
   for (int s = 1; s < stripes; ++s) {
     receive.At(s).landed = receive.At(s).placed = receive.striping.FirstOffset(s);
   }
-  LaneAt(pair.home).outbox().announcements.push_back({.kind = MessageTag::Kind::kAnnouncement,
-                                                      .type = message.call->type,
-                                                      .stripes = static_cast<uint16_t>(stripes),
-                                                      .pair = message.pair,
-                                                      .number = message.number,
-                                                      .amount = message.call->count});
+  LaneAt(pair.home).OutboxToFill().announcements.push_back(
+      {.kind = MessageTag::Kind::kAnnouncement,
+       .type = message.call->type,
+       .stripes = static_cast<uint16_t>(stripes),
+       .pair = message.pair,
+       .number = message.number,
+       .amount = message.call->count});
   return absl::OkStatus();
 }
 
@@ -88,28 +89,12 @@ void PeerMessages::StartTransfers(const OpenMessage& send, const Striping& strip
       striping.stripes > 1 ? std::make_shared<int>(striping.stripes) : nullptr;
   for (int s = 0; s < striping.stripes; ++s) {
     LaneAt(striping.LaneOf(s))
-        .outbox()
+        .OutboxToFill()
         .transfers.push_back({.message = send,
                               .offset = striping.FirstOffset(s),
                               .stride = striping.Stride(),
                               .unfinished = unfinished});
   }
-}
-
-absl::Status PeerMessages::Poll(std::vector<OpenMessage>& done, bool* moved) {
-  // Slices may add lanes, and transfers to lanes before theirs, which the next turn sends.
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    MessageLane* const lane = lanes_[i].get();
-    if (lane == nullptr) continue;
-    if (lane->has_arrived()) MCCS_RETURN_IF_ERROR(lane->PollIncoming(done, moved));
-    if (lane->busy()) MCCS_RETURN_IF_ERROR(lane->PollOutgoing(done, moved));
-  }
-  return absl::OkStatus();
-}
-
-bool PeerMessages::busy() const {
-  return std::ranges::any_of(lanes_,
-                             [](const auto& lane) { return lane != nullptr && lane->busy(); });
 }
 
 // ---- Incoming -----------------------------------------------------------------------------------
@@ -147,7 +132,8 @@ absl::Status PeerMessages::OnAnnouncement(const ArrivingSlice& slice) {
       tag.amount > kMaxCount) {
     return ProtocolError(tag, "its receive was announced out of order or with invalid values");
   }
-  const int most = StripesOf(tag.amount * SizeOf(tag.type), options_.slice_bytes, options_.most_lanes);
+  const int most =
+      StripesOf(tag.amount * SizeOf(tag.type), options_.slice_bytes, options_.most_lanes);
   if (tag.stripes < 1 || tag.stripes > most) {
     return ProtocolError(tag, absl::StrCat("its receive was announced with ", tag.stripes,
                                            " stripes; expected 1 to ", most));

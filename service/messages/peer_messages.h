@@ -4,6 +4,9 @@
 // (striping.h). This matches sends with announced receives, and checks that every payload arrives
 // where its announcement says: on its lane, in its order, in slices of full length.
 //
+// The turns of its lanes (MessageLaneTurns) advance them. An error ends the communicator:
+// kFailedPrecondition for calls that do not match, kDataLoss if the peer breaks the protocol.
+//
 // OWNER: MessageLoop. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_PEER_MESSAGES_H_
 #define MCCS_SERVICE_MESSAGES_PEER_MESSAGES_H_
@@ -33,10 +36,11 @@ class PeerMessages final : private MessageLane::Owner {
   static constexpr size_t kMaxAnnounced = size_t{1} << 19;
 
   struct Options {
+    MessageLaneTurns* turns = nullptr;  // of all lanes; outlives this
     // Returns a message lane to the peer; called once for each, when there is data to send.
     std::function<SendLane*(int lane)> open;
     uint32_t slice_bytes = 0;  // maximum payload of a slice
-    int most_lanes = 1;  // MessageLanes
+    int most_lanes = 1;        // MessageLanes
     // The home lane of a pair of ranks; there are `home_lanes` of them, at most `most_lanes`.
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of;
@@ -64,12 +68,6 @@ class PeerMessages final : private MessageLane::Owner {
   absl::Status Add(const OpenMessage& message);
   // A rank of this host has opened or closed a window, or has left. Returns true if anything moved.
   bool WindowsChanged() { return puts_.SendWindowReplies(); }
-  // Advances transfers and appends complete messages to `done`. An error ends the communicator:
-  // kFailedPrecondition as above, kDataLoss if the peer breaks the protocol.
-  absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);
-
-  // Data of this host is in flight or waits for a lane.
-  bool busy() const;
   // As PeerPuts'.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
@@ -117,7 +115,7 @@ class PeerMessages final : private MessageLane::Owner {
   void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }
 
   MessageLane& LaneAt(int lane);
-  Outbox& HomeOutbox(const RankPair& pair) { return LaneAt(options_.home_of(pair)).outbox(); }
+  Outbox& HomeOutbox(const RankPair& pair) { return LaneAt(options_.home_of(pair)).OutboxToFill(); }
   template <typename Pair>
   Pair& FindOrAdd(absl::flat_hash_map<RankPair, Pair>& pairs, const RankPair& key);
   int ChooseStripes(uint64_t bytes) const;

@@ -39,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/ready_list.h"
 #include "service/device/lane_shape.h"
 #include "service/device/region.h"
 #include "service/transport/exposure.h"
@@ -129,12 +130,26 @@ class LaneEnd {
   // Bytes written to and read from its connections so far.
   uint64_t moved_bytes() const { return moved_bytes_; }
 
+  // The turns of a lane that is polled on request, and of its user. The user calls RequestPoll
+  // after it has posted or released slices or set a sink; the one that polls calls NotifyUser
+  // after a Poll that moved something. Null: none. LIFETIME: until replaced.
+  void SetPoller(ReadyList::Member* poller) { poller_ = poller; }
+  void SetUser(ReadyList::Member* user) { user_ = user; }
+  void RequestPoll() { List(poller_); }
+  void NotifyUser() { List(user_); }
+
  protected:
   void CountMoved(size_t bytes) { moved_bytes_ += bytes; }
 
  private:
+  static void List(ReadyList::Member* member) {
+    if (member != nullptr) member->List();
+  }
+
   SharedQueueKey queues_;
   uint64_t moved_bytes_ = 0;
+  ReadyList::Member* poller_ = nullptr;
+  ReadyList::Member* user_ = nullptr;
 };
 
 // How long the owner of a RecvLane may leave an acknowledgement deferred.

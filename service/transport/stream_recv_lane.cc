@@ -301,7 +301,8 @@ void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
 iovec StreamRecvLane::Target() {
   const Entry& entry = At(delivered_);
   if (entry.landing == Landing::kDiscarded) {
-    return {.iov_base = shared_.discarded.data(), .iov_len = std::min(payload_left_, kDiscardBytes)};
+    return {.iov_base = shared_.discarded.data(),
+            .iov_len = std::min(payload_left_, kDiscardBytes)};
   }
   return {.iov_base = memory_ + (entry.header.bytes - payload_left_), .iov_len = payload_left_};
 }

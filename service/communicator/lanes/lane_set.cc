@@ -27,10 +27,15 @@ LaneSet::LaneSet(const LaneSetOptions& options)
       message_lanes_(MessageLanes(options.strategy.lanes, static_cast<int>(options.hosts.size()))),
       channels_(options.strategy.channels),
       rate_(options.strategy.lanes.slot_bytes),
+      ready_(options.waker),
       departed_(options.hosts.size(), false),
       memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
 
-LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
+LaneSet::~LaneSet() {
+  while (ready_.Next() != nullptr) {
+  }
+  memory_->taken -= memory_bytes_;
+}
 
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const size_t hosts = strategy.ring.size();
@@ -59,6 +64,7 @@ void LaneSet::MoveTo(const Strategy& strategy) {
   channels_ = strategy.channels;
   for (const auto& lane : outgoing_) lane->MoveTo(RouteTo(lane->channel(), lane->peer()));
   if (rate_limits_.has_value()) SetRateLimits(*rate_limits_);
+  WakeAll();
 }
 
 ChannelId LaneSet::RoutingChannel(ChannelId channel) const {
@@ -123,7 +129,17 @@ SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
   return &Open(channel, peer, FirstDial::kMayRetry).lane();
 }
 
+LaneSet::LaneTurns& LaneSet::AddTurns(ChannelId channel) {
+  LaneTurns& turns = turns_.emplace_back(ready_);
+  turns.index = turns_.size() - 1;
+  turns.on_request = IsMessageChannel(channel);
+  turns.List();
+  idle_ = false;
+  return turns;
+}
+
 OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
+  LaneTurns& turns = AddTurns(channel);
   const DialOptions dial{.route = RouteTo(channel, peer),
                          .preamble = {.purpose = ConnectionPurpose::kLane,
                                       .comm_id = options_.id,
@@ -132,37 +148,40 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
                                       .from_host = options_.self,
                                       .to_host = peer},
                          .secret = options_.secret,
-                         .waker = options_.waker};
+                         .waker = &turns};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
       options_.access, dial, first,
       options_.transport->MakeSendLane(IdentityOf(channel, options_.self, peer),
                                        options_.strategy.lanes),
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
+  turns.outgoing = &lane;
+  lane.lane().SetPoller(&turns);
   if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
   if (rate_limits_.has_value()) {
     lane.SetRateLimits(*rate_limits_, RoutingChannel(channel), *options_.pacing);
   }
-  idle_ = false;
+  UpdateDeadline(turns);
   return lane;
 }
 
 RecvLane* LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer));
-  return &FindOrMakeIncoming(channel, peer).lane();
+  return &FindOrMakeIncoming(channel, peer).incoming->lane();
 }
 
 absl::Status LaneSet::AddSlots(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer) && !IsMessageChannel(channel));
-  IncomingLane& incoming = FindOrMakeIncoming(channel, peer);
-  if (incoming.has_slots()) return absl::OkStatus();
+  LaneTurns& turns = FindOrMakeIncoming(channel, peer);
+  if (turns.incoming->has_slots()) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> slots,
                         AllocateMemory(options_.strategy.lanes.receive_bytes()));
-  incoming.SetSlots(std::move(slots));
+  turns.incoming->SetSlots(std::move(slots));
+  turns.List();  // a slice may wait for them
   return absl::OkStatus();
 }
 
-IncomingLane& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
+LaneSet::LaneTurns& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return *known->second;
   }
@@ -174,7 +193,10 @@ IncomingLane& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
   IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
       *options_.access.clock, origin, std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
-  incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
+  LaneTurns& turns = AddTurns(channel);
+  turns.incoming = &incoming;
+  incoming.lane().SetPoller(&turns);
+  incoming_by_key_.emplace(LaneKey(channel, peer), &turns);
   if (rate_limits_.has_value()) {
     incoming.SetClass(traffic_class(), options_.pacing->DscpOf(rate_limits_->priority));
   }
@@ -182,7 +204,7 @@ IncomingLane& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
   if (IsMessageChannel(channel) && message_listener_) {
     message_listener_(peer, MessageLaneOf(channel), incoming.lane());
   }
-  return incoming;
+  return turns;
 }
 
 void LaneSet::SetMessageListener(MessageListener listener) {
@@ -280,34 +302,76 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
       !IsLegalLane(preamble.channel, preamble.from_host)) {
     return;
   }
-  FindOrMakeIncoming(preamble.channel, preamble.from_host).Attach(std::move(connection));
+  LaneTurns& turns = FindOrMakeIncoming(preamble.channel, preamble.from_host);
+  connection->SetWaker(&turns);
+  turns.List();
+  turns.incoming->Attach(std::move(connection));
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> LaneSet::Poll() {
+  ListDue();
   bool moved = false;
   const uint64_t end = moved_bytes_ + kBytesPerPoll;
-  const auto poll = [&](auto& lane) {
-    const uint64_t before = lane.lane().moved_bytes();
-    const absl::Status status = lane.Poll(&moved);
-    moved_bytes_ += lane.lane().moved_bytes() - before;
-    return status;
-  };
-  const size_t lanes = incoming_.size() + outgoing_.size();
-  const size_t first = std::exchange(next_lane_, 0);
-  for (size_t polled = 0; polled < lanes; ++polled) {
-    const size_t lane = (first + polled) % lanes;
+  for (size_t left = ready_.size(); left > 0; --left) {
     if (moved_bytes_ >= end) {
-      next_lane_ = lane;
       moved = true;
       break;
     }
-    MCCS_RETURN_IF_ERROR(lane < incoming_.size() ? poll(*incoming_[lane])
-                                                 : poll(*outgoing_[lane - incoming_.size()]));
+    MCCS_RETURN_IF_ERROR(PollLane(static_cast<LaneTurns&>(*ready_.Next()), &moved));
   }
   idle_ = !moved;
   return moved;
+}
+
+absl::Status LaneSet::PollLane(LaneTurns& turns, bool* moved) {
+  bool lane_moved = false;
+  const auto poll = [&](auto& lane) {
+    const uint64_t before = lane.lane().moved_bytes();
+    const absl::Status status = lane.Poll(&lane_moved);
+    moved_bytes_ += lane.lane().moved_bytes() - before;
+    if (lane_moved) lane.lane().NotifyUser();
+    return status;
+  };
+  const absl::Status status =
+      turns.incoming != nullptr ? poll(*turns.incoming) : poll(*turns.outgoing);
+  UpdateDeadline(turns);
+  const bool held = turns.outgoing != nullptr && turns.outgoing->held();
+  if (std::exchange(turns.held, held) != held) held_ += held ? 1 : -1;
+  // The gate of another lane may open this one's, and an error persists.
+  if (!turns.on_request || lane_moved || held || !status.ok()) turns.List();
+  *moved |= lane_moved;
+  return status;
+}
+
+void LaneSet::WakeAll() {
+  for (LaneTurns& turns : turns_) {
+    turns.List();
+    UpdateDeadline(turns);
+  }
+}
+
+void LaneSet::ListDue() {
+  if (deadlines_.empty()) return;
+  const MonotonicNs now = options_.access.clock->Now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    LaneTurns& turns = turns_[deadlines_.begin()->second];
+    SetDeadline(turns, kNever);
+    turns.List();
+  }
+}
+
+void LaneSet::UpdateDeadline(LaneTurns& turns) {
+  const MonotonicNs next =
+      turns.incoming != nullptr ? turns.incoming->NextDeadline() : turns.outgoing->NextDeadline();
+  if (next != turns.deadline) SetDeadline(turns, next);
+}
+
+void LaneSet::SetDeadline(LaneTurns& turns, MonotonicNs deadline) {
+  if (turns.deadline != kNever) deadlines_.erase({turns.deadline, turns.index});
+  turns.deadline = deadline;
+  if (deadline != kNever) deadlines_.insert({deadline, turns.index});
 }
 
 bool LaneSet::drained() const {
@@ -323,13 +387,11 @@ void LaneSet::MarkDeparted(HostIndex host) {
   for (const auto& lane : incoming_) {
     if (lane->peer() == host) lane->MarkDeparted();
   }
+  WakeAll();
 }
 
 MonotonicNs LaneSet::NextDeadline() const {
-  MonotonicNs next = kNever;
-  for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
-  for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
-  return next;
+  return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 
 void LaneSet::SetRateLimits(const RateLimits& limits) {
@@ -341,11 +403,7 @@ void LaneSet::SetRateLimits(const RateLimits& limits) {
   for (const auto& lane : incoming_) {
     lane->SetClass(traffic_class(), options_.pacing->DscpOf(limits.priority));
   }
-}
-
-bool LaneSet::held() const {
-  return rate_limits_.has_value() &&
-         std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
+  WakeAll();
 }
 
 // ---- Reports ------------------------------------------------------------------------------------

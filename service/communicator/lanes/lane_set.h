@@ -19,13 +19,19 @@
 // MessageLanes() message lanes to this host. kMaxLaneMemoryBytes limits the slots and the staging
 // memory of all sets of a communicator, kMaxMessageLaneBytes the message lanes.
 //
+// A turn polls the lanes that have work: a lane is woken by its connection, its user or its
+// deadline. Lanes of channels are polled in every turn, because an executor that uses one uses it
+// in most turns.
+//
 // OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANES_LANE_SET_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +39,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/ready_list.h"
 #include "base/units.h"
 #include "proto/agent.pb.h"
 #include "service/communicator/lanes/lane_meter.h"
@@ -63,10 +70,10 @@ struct LaneSetOptions {
   std::vector<Endpoint> hosts;  // by HostIndex
   std::string source_host;      // source address of our lanes; empty: the system's choice
   Strategy strategy;
-  Waker* waker = nullptr;                        // woken when lanes dialed from here have work
-  bool collectives = true;                       // the strategy's channels may be used
-  bool messages = true;                          // message lanes may be used
-  std::shared_ptr<LaneMemory> memory = nullptr;  // null: for this set alone
+  Waker* waker = nullptr;                              // woken when lanes have work
+  bool collectives = true;                             // the strategy's channels may be used
+  bool messages = true;                                // message lanes may be used
+  std::shared_ptr<LaneMemory> memory = nullptr;        // null: for this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
   HostPacing* pacing = nullptr;                        // null: SetRateLimits is not called
 };
@@ -107,8 +114,8 @@ class LaneSet final : public LaneDirectory {
 
   // Sets the rate limits of all outgoing lanes, including later ones.
   void SetRateLimits(const RateLimits& limits);
-  // An outgoing lane has data to send, and its gate alone delays it.
-  bool held() const;
+  // As of its last Poll, an outgoing lane has data to send, and its gate alone delays it.
+  bool held() const { return held_ > 0; }
 
   // Returns the memory of empty lanes to the device; lanes used later allocate it again. Takes 0.04
   // ms per MiB, so one call does a part. `*next` is the position of the next call, initially 0.
@@ -129,8 +136,8 @@ class LaneSet final : public LaneDirectory {
   bool ready() const;
   // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
   // protocol, or there is no memory for a lane that a peer opened.
-  // Ends when kBytesPerPoll have been moved, rounded up to a lane's Poll; the next call continues
-  // with the next lane.
+  // Polls each lane that has work once. Ends when kBytesPerPoll have been moved, rounded up to a
+  // lane's Poll; the next call continues with the next lane.
   static constexpr uint64_t kBytesPerPoll = 1 * kMiB;
   absl::StatusOr<bool> Poll();
   // By all calls of Poll.
@@ -141,6 +148,8 @@ class LaneSet final : public LaneDirectory {
   void MarkDeparted(HostIndex host);
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
+  // Number of lanes that the next Poll polls.
+  size_t ready_lanes() const { return ready_.size(); }
   // Names the lanes that are not up, for messages.
   std::string DescribeMissing() const;
 
@@ -157,7 +166,26 @@ class LaneSet final : public LaneDirectory {
   template <typename Value>
   using Table = absl::flat_hash_map<LaneKey, Value>;
 
+  // One lane's turns: exactly one of the two is set.
+  struct LaneTurns final : ReadyList::Member {
+    using Member::Member;
+    size_t index = 0;  // in turns_
+    OutgoingLane* outgoing = nullptr;
+    IncomingLane* incoming = nullptr;
+    bool on_request = false;        // else polled in every turn
+    bool held = false;              // counted in held_
+    MonotonicNs deadline = kNever;  // the next time to poll it, in deadlines_
+  };
+
   explicit LaneSet(const LaneSetOptions& options);
+  LaneTurns& AddTurns(ChannelId channel);
+  // After a change of all lanes.
+  void WakeAll();
+  // Lists the lanes whose deadline has passed.
+  void ListDue();
+  absl::Status PollLane(LaneTurns& turns, bool* moved);
+  void UpdateDeadline(LaneTurns& turns);
+  void SetDeadline(LaneTurns& turns, MonotonicNs deadline);
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
   // Whether a lane of `channel` with `peer` is legal.
   bool IsLegalLane(ChannelId channel, HostIndex peer) const;
@@ -168,7 +196,7 @@ class LaneSet final : public LaneDirectory {
   LaneIdentity IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const;
   TrafficClass traffic_class() const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
-  IncomingLane& FindOrMakeIncoming(ChannelId channel, HostIndex peer);
+  LaneTurns& FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status ReserveMemory(uint64_t bytes);
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
@@ -179,12 +207,15 @@ class LaneSet final : public LaneDirectory {
   const int message_lanes_;                // legal ones between this host and each other
   std::vector<ChannelStrategy> channels_;  // with the current routes
   RateMeter rate_;                         // outlives the lanes
+  ReadyList ready_;
+  std::deque<LaneTurns> turns_;                         // of all lanes, whose connections wake them
+  std::set<std::pair<MonotonicNs, size_t>> deadlines_;  // with indices in turns_
   // In the order of creation: ring_lanes_ ring lanes first, in each of the two.
   std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
   std::vector<std::unique_ptr<IncomingLane>> incoming_;
   size_t ring_lanes_ = 0;
   Table<OutgoingLane*> outgoing_by_key_;
-  Table<IncomingLane*> incoming_by_key_;
+  Table<LaneTurns*> incoming_by_key_;
   Table<std::unique_ptr<Region>> staging_;
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
@@ -192,9 +223,9 @@ class LaneSet final : public LaneDirectory {
   const std::shared_ptr<LaneMemory> memory_;
   uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
   uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
+  size_t held_ = 0;              // number of lanes
   bool idle_ = false;            // the last Poll moved nothing
   uint64_t moved_bytes_ = 0;
-  size_t next_lane_ = 0;  // where Poll begins: incoming lanes first, then outgoing ones
 };
 
 }  // namespace mccs

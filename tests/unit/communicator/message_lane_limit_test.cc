@@ -100,5 +100,40 @@ TEST(MessageLanes, PeerCannotOpenMore) {
   EXPECT_EQ(lanes->incoming().size(), static_cast<size_t>(most) * (kHosts - 1));
 }
 
+class MessageLaneTurnsTest : public LaneSetHosts {
+ protected:
+  MessageLaneTurnsTest() : LaneSetHosts(2) {}
+};
+
+TEST_F(MessageLaneTurnsTest, IdleLanesGetNoTurns) {
+  OpenAll();
+  Run([] { return false; });
+  const size_t rings = lanes(1).ready_lanes();
+  const std::byte byte{1};
+  const RegionSpan piece = SpanAt(&byte, 1);
+  for (int lane = 0; lane < kMaxChannels; ++lane) {
+    SendLane& send = *lanes(0).SendTo(MessageChannel(lane), HostIndex(1));
+    ASSERT_TRUE(send.Post({&piece, 1}, SliceTag{}).ok());
+  }
+  RecvLane& first = **lanes(1).ReceiveFrom(MessageChannel(0), HostIndex(0));
+  std::byte there{};
+  const RegionSpan memory = SpanAt(&there, 1);
+  ASSERT_TRUE(first.Expect(0, {&memory, 1}, SliceTag{}));
+  Run([] { return false; });
+  EXPECT_EQ(lanes(1).incoming().size(), size_t{kChannels + kMaxChannels});
+  for (int h : {0, 1}) EXPECT_EQ(lanes(h).ready_lanes(), rings);
+  EXPECT_EQ(first.Landed(0), Landing::kDirect);
+  // One slice wakes one lane on each side, and its credit one.
+  first.Release(0);
+  first.RequestPoll();
+  EXPECT_EQ(lanes(1).ready_lanes(), rings + 1);
+  SendLane& send = *lanes(0).SendTo(MessageChannel(0), HostIndex(1));
+  ASSERT_TRUE(send.Post({&piece, 1}, SliceTag{}).ok());
+  send.RequestPoll();
+  EXPECT_EQ(lanes(0).ready_lanes(), rings + 1);
+  ASSERT_TRUE(first.Expect(1, {&memory, 1}, SliceTag{}));
+  EXPECT_TRUE(Run([&] { return first.Landed(1) == Landing::kDirect; }));
+}
+
 }  // namespace message_lane_limit_test
 }  // namespace mccs

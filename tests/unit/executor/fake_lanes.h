@@ -111,7 +111,10 @@ class FakeSendLane final : public SendLane {
   }
   const SliceTag& TagAt(SliceNumber n) const { return posted_[n].tag; }
   // The next slice has been delivered; returns its payload.
-  std::vector<int32_t> Acknowledge() { return Read(acknowledged_++); }
+  std::vector<int32_t> Acknowledge() {
+    NotifyUser();
+    return Read(acknowledged_++);
+  }
 
   SliceNumber credit = kNoLimit;
   SliceNumber copied = 0;  // the lane has copied all slices below
@@ -126,7 +129,7 @@ class FakeSendLane final : public SendLane {
   SliceNumber acknowledged_ = 0;
 };
 
-class FakeRecvLane final : public RecvLane {
+class FakeRecvLane : public RecvLane {
  public:
   void SetSink(SliceSink* sink) override { sink_ = sink; }
   bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) override {
@@ -187,6 +190,7 @@ class FakeRecvLane final : public RecvLane {
     std::copy_n(from, bytes,
                 direct.has_value() ? direct->address() : slots_[n % kFakeLaneShape.slots]);
     landed_.push_back({direct.has_value() ? Landing::kDirect : Landing::kInSlot, tag, bytes});
+    NotifyUser();
     return true;
   }
   SliceSink* sink() { return sink_; }

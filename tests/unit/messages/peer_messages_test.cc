@@ -64,12 +64,13 @@ class PeerMessagesTest : public testing::Test {
   }
   absl::Status Poll() {
     bool moved = false;
-    return messages_.Poll(done_, &moved);
+    return turns_.Poll(done_, &moved);
   }
   MessageTag SentTag(SliceNumber n) const { return MessageFromTag(send_.TagAt(n)); }
 
   PeerMessages::Options OptionsOf() {
-    return {.open =
+    return {.turns = &turns_,
+            .open =
                 [this](int lane) {
                   ++opened_;
                   return lane == 0 ? &send_ : &other_sends_[lane];
@@ -101,6 +102,7 @@ class PeerMessagesTest : public testing::Test {
   std::vector<int32_t> buffer_ = std::vector<int32_t>(1000);
   std::deque<PostedMessage> calls_;
   std::vector<OpenMessage> done_;
+  MessageLaneTurns turns_;
   PeerMessages messages_{OptionsOf()};
 };
 
@@ -108,16 +110,16 @@ TEST_F(PeerMessagesTest, SendWaitsForReceiveWithoutOpeningLane) {
   ASSERT_TRUE(Add(OpKind::kSend, 10, 1).ok());
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(opened_, 0);
-  EXPECT_FALSE(messages_.busy());
+  EXPECT_FALSE(turns_.busy());
   Arrive(Announcement(1, 10));
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(opened_, 1);
-  EXPECT_TRUE(messages_.busy());
+  EXPECT_TRUE(turns_.busy());
   EXPECT_THAT(done_, IsEmpty());
   EXPECT_EQ(send_.Acknowledge().size(), 10u);
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 1u);
-  EXPECT_FALSE(messages_.busy());
+  EXPECT_FALSE(turns_.busy());
 }
 
 TEST_F(PeerMessagesTest, AlternatesLongAndShortMessages) {
@@ -141,6 +143,7 @@ TEST_F(PeerMessagesTest, ResumesAfterMissingCredit) {
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(send_.next(), 1u);
   send_.credit = 2;
+  send_.NotifyUser();
   ASSERT_TRUE(Poll().ok());
   ASSERT_EQ(send_.next(), 2u);
   EXPECT_EQ(send_.Read(1).front(), static_cast<int32_t>(kPerSlice));
@@ -176,8 +179,52 @@ TEST_F(PeerMessagesTest, EmptyMessageIsOneEmptySlice) {
   Arrive(Payload(1, 0));
   ASSERT_TRUE(Poll().ok());
   send_.copied = kNoLimit;
+  send_.NotifyUser();
   ASSERT_TRUE(Poll().ok());
   EXPECT_EQ(done_.size(), 2u);
+}
+
+// A turn costs nothing for the lanes of a peer that has opened them all.
+TEST_F(PeerMessagesTest, TurnsPollOnlyLanesWithWork) {
+  struct CountingLane final : FakeRecvLane {
+    Landing Landed(SliceNumber n) const override {
+      ++asked;
+      return FakeRecvLane::Landed(n);
+    }
+    mutable int asked = 0;
+  };
+  std::vector<CountingLane> lanes(kMaxChannels);
+  PeerMessages messages(OptionsOf());
+  for (int lane = 0; lane < kMaxChannels; ++lane) {
+    messages.Attach(lane, lanes[static_cast<size_t>(lane)]);
+  }
+  ASSERT_TRUE(Poll().ok());
+  for (CountingLane& lane : lanes) lane.asked = 0;
+  ASSERT_TRUE(lanes[0].Arrive({}, ToTag(Announcement(1, 1))));
+  ASSERT_TRUE(Poll().ok());
+  EXPECT_GT(lanes[0].asked, 0);
+  for (size_t lane = 1; lane < lanes.size(); ++lane) EXPECT_EQ(lanes[lane].asked, 0) << lane;
+}
+
+TEST_F(PeerMessagesTest, TurnTakesALimitedNumberOfSlices) {
+  constexpr size_t kLanes = MessageLaneTurns::kSlicesPerTurn;  // two slices each
+  std::vector<FakeRecvLane> lanes(kLanes);
+  std::vector<std::unique_ptr<PeerMessages>> peers;
+  for (FakeRecvLane& lane : lanes) {
+    peers.push_back(std::make_unique<PeerMessages>(OptionsOf()));
+    peers.back()->Attach(0, lane);
+    for (const uint64_t number : {1, 2})
+      ASSERT_TRUE(lane.Arrive({}, ToTag(Announcement(number, 1))));
+  }
+  const auto taken = [&] {
+    SliceNumber slices = 0;
+    for (const FakeRecvLane& lane : lanes) slices += lane.released();
+    return slices;
+  };
+  ASSERT_TRUE(Poll().ok());
+  EXPECT_EQ(taken(), MessageLaneTurns::kSlicesPerTurn);
+  ASSERT_TRUE(Poll().ok());
+  EXPECT_EQ(taken(), 2 * MessageLaneTurns::kSlicesPerTurn);
 }
 
 TEST_F(PeerMessagesTest, NamesBothCallsOfDifferentLength) {
@@ -214,7 +261,7 @@ TEST_F(PeerMessagesTest, RejectsInvalidSlices) {
     messages.Attach(0, lane);
     ASSERT_TRUE(lane.Arrive({}, ToTag(lie)));
     bool moved = false;
-    EXPECT_TRUE(absl::IsDataLoss(messages.Poll(done_, &moved)));
+    EXPECT_TRUE(absl::IsDataLoss(turns_.Poll(done_, &moved)));
   }
 }
 
@@ -271,10 +318,10 @@ TEST_F(PeerMessagesTest, RejectsPayloadOutOfOrder) {
     bool moved = false;
     if (lie == 0) {
       ASSERT_TRUE(lane.Arrive(Values(0, kPerSlice), ToTag(Payload(1, 0))));
-      ASSERT_TRUE(messages.Poll(done_, &moved).ok());
+      ASSERT_TRUE(turns_.Poll(done_, &moved).ok());
     }
     ASSERT_TRUE(lane.Arrive(Values(0, kPerSlice), ToTag(Payload(1, lie))));
-    const absl::Status status = messages.Poll(done_, &moved);
+    const absl::Status status = turns_.Poll(done_, &moved);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("out of order"));
     EXPECT_THAT(done_, IsEmpty());
@@ -346,7 +393,7 @@ class StripedMessagesTest : public PeerMessagesTest {
   absl::Status PollStriped() {
     for (;;) {
       bool moved = false;
-      const absl::Status status = striped_->Poll(done_, &moved);
+      const absl::Status status = turns_.Poll(done_, &moved);
       if (!status.ok() || !moved) return status;
     }
   }
@@ -379,14 +426,16 @@ TEST_F(StripedMessagesTest, SendsSlicesOverAllLanesFromTheHomeOn) {
   // It is complete when the last lane is.
   for (const int lane : {2, 0}) {
     SendOn(lane).copied = kNoLimit;
+    SendOn(lane).NotifyUser();
     ASSERT_TRUE(PollStriped().ok());
     EXPECT_THAT(done_, IsEmpty());
   }
-  EXPECT_TRUE(striped_->busy());
+  EXPECT_TRUE(turns_.busy());
   SendOn(1).copied = kNoLimit;
+  SendOn(1).NotifyUser();
   ASSERT_TRUE(PollStriped().ok());
   EXPECT_EQ(done_.size(), 1u);
-  EXPECT_FALSE(striped_->busy());
+  EXPECT_FALSE(turns_.busy());
 }
 
 TEST_F(StripedMessagesTest, ShortMessagesStayOnHomeLane) {
@@ -475,7 +524,7 @@ TEST_F(StripedMessagesTest, RejectsInvalidNumberOfStripes) {
     messages.Attach(0, lane);
     ASSERT_TRUE(lane.Arrive({}, ToTag(Announcement(1, 4 * kPerSlice, stripes))));
     bool moved = false;
-    const absl::Status status = messages.Poll(done_, &moved);
+    const absl::Status status = turns_.Poll(done_, &moved);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("stripes; expected 1 to 4"));
   }
