@@ -68,6 +68,7 @@ ActiveWork::ActiveWork(const Options& options)
                  .hosts = formation_.members->hosts(),
                  .self = formation_.members->self,
                  .slice_bytes = formation_.strategy->lanes.slot_bytes,
+                 .slots = formation_.strategy->lanes.slots,
                  .open_lane = [lanes = &formation_.lanes->messages()](
                                   HostIndex host,
                                   int lane) { return lanes->SendTo(MessageChannel(lane), host); },

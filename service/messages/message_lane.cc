@@ -24,9 +24,10 @@ MessageTag TagOf(const Transfer& transfer, bool last) {
   return tag;
 }
 
-// Returns true if it was the message's last stripe.
-bool FinishStripe(const StripeCount& unfinished) {
-  return unfinished == nullptr || --*unfinished == 0;
+// Returns the number of the message's stripes if this was the last one, else 0.
+int FinishStripe(OpenStripes* stripes) {
+  if (stripes == nullptr) return 1;
+  return --stripes->unfinished == 0 ? stripes->all : 0;
 }
 
 }  // namespace
@@ -100,14 +101,24 @@ std::optional<RegionSpan> MessageLane::FindDestination(const SliceTag& tag, uint
   // Slices arrive in order, so this is the first one that has not arrived.
   SliceNumber number = next_slice_;
   while (receive_->Landed(number) != Landing::kNotYet) ++number;
-  return owner_.FindDestination(
-      {.lane = lane_, .number = number, .tag = MessageFromTag(tag), .bytes = bytes});
+  const std::optional<RegionSpan> found =
+      owner_.FindDestination({.lane = lane_,
+                              .number = number,
+                              .tag = MessageFromTag(tag),
+                              .bytes = bytes,
+                              .again = placed_ == number && placed_tag_ == tag});
+  if (found.has_value()) {
+    placed_ = number;
+    placed_tag_ = tag;
+  }
+  return found;
 }
 
 // ---- Outgoing -----------------------------------------------------------------------------------
 
 absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
   const SliceNumber next = send_ == nullptr ? 0 : send_->next();
+  uint64_t sent = 0;  // stripes
   std::deque<MessageTag>& announcements = outbox_.announcements;
   while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
     if (announcements.front().kind == MessageTag::Kind::kWindowReply) owner_.OnWindowReplyPosted();
@@ -121,13 +132,15 @@ absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* mov
   }
   while (!unacknowledged_.empty() && unacknowledged_.front().last < send_->source_free()) {
     const Unacknowledged& front = unacknowledged_.front();
-    if (FinishStripe(front.unfinished)) done.push_back(front.message);
+    const int stripes = FinishStripe(front.stripes.get());
+    if (stripes > 0) done.push_back(front.message);
+    if (!IsOneSided(front.message.call->kind)) sent += static_cast<uint64_t>(stripes);
     unacknowledged_.pop_front();
     *moved = true;
   }
   if (send_ != nullptr && send_->next() > next) send_->RequestPoll();
   SetBusy(has_outgoing());
-  return absl::OkStatus();
+  return sent > 0 ? owner_.OnSent(sent) : absl::OkStatus();
 }
 
 absl::StatusOr<bool> MessageLane::PostNext() {
@@ -145,7 +158,7 @@ absl::StatusOr<bool> MessageLane::PostNext() {
     return true;
   }
   unacknowledged_.push_back(
-      {.message = transfer.message, .last = slice, .unfinished = std::move(transfer.unfinished)});
+      {.message = transfer.message, .last = slice, .stripes = std::move(transfer.stripes)});
   if (IsOneSided(transfer.message.call->kind)) {
     MCCS_RETURN_IF_ERROR(owner_.OnPosted(transfer.message));
   }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -58,6 +59,8 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
     virtual absl::Status OnPosted(const OpenMessage& call) = 0;
     // The lane has a kWindowReply.
     virtual void OnWindowReplyPosted() = 0;
+    // Sends with this many stripes in all are complete.
+    virtual absl::Status OnSent(uint64_t stripes) = 0;
   };
 
   // `slice_bytes`: maximum payload of a slice. LIFETIME: `owner`, `turns` and the lanes outlive
@@ -89,7 +92,7 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
   struct Unacknowledged {
     OpenMessage message;
     SliceNumber last = 0;
-    StripeCount unfinished = nullptr;
+    std::shared_ptr<OpenStripes> stripes = nullptr;
   };
 
   absl::StatusOr<size_t> PollIncoming(std::vector<OpenMessage>& done);
@@ -111,7 +114,10 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
   SendLane* send_ = nullptr;
   RecvLane* receive_ = nullptr;
   SliceNumber next_slice_ = 0;  // the next slice from the peer
-  bool busy_ = false;           // counted in turns_
+  // The last slice that got a destination, which is resent if its connection breaks.
+  std::optional<SliceNumber> placed_;
+  SliceTag placed_tag_{};
+  bool busy_ = false;  // counted in turns_
   Outbox outbox_;
   std::deque<Unacknowledged> unacknowledged_;
 };

@@ -140,6 +140,7 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
         .turns = &lane_turns_,
         .open = [this, host](int lane) { return options_.open_lane(host, lane); },
         .slice_bytes = options_.slice_bytes,
+        .slots = options_.slots,
         .most_lanes = options_.most_lanes,
         .home_lanes = options_.home_lanes,
         .home_of = options_.home_of,

@@ -38,6 +38,7 @@ class MessageLoop {
     int hosts = 0;
     HostIndex self;
     uint32_t slice_bytes = 0;  // of the lanes
+    uint32_t slots = 0;        // likewise
     // A message lane to a host; opens it on first use.
     std::function<SendLane*(HostIndex, int lane)> open_lane;
     // As PeerMessages'.

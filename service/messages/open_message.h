@@ -122,17 +122,21 @@ struct ArrivingSlice {
   MessageTag tag = {};
   uint32_t bytes = 0;
   Landing landing = Landing::kInSlot;  // if it has arrived
+  bool again = false;                  // it had a destination before its connection broke
 };
 
-// Number of stripes of one message that the peer has not acknowledged; null: it has one stripe.
-using StripeCount = std::shared_ptr<int>;
+// The stripes of one outgoing message.
+struct OpenStripes {
+  int all = 1;
+  int unfinished = 1;  // that the peer has not acknowledged
+};
 
 // The part of a call's payload that uses one lane, and may be sent: slices at equal distances.
 struct Transfer {
   OpenMessage message;
   uint64_t offset = 0;  // of the next slice
   uint64_t stride = 0;  // bytes to the slice after it; at least the maximum of a slice
-  StripeCount unfinished = nullptr;
+  std::shared_ptr<OpenStripes> stripes = nullptr;  // null: it has one
 };
 
 // Queued slices of one message lane: for messages, and for puts.

@@ -51,49 +51,75 @@ absl::Status PeerMessages::Add(const OpenMessage& message) {
   if (message.call->kind == OpKind::kSend) {
     OutgoingPair& pair = FindOrAdd(outgoing_, message.pair);
     pair.sends.push_back(message);
-    return Match(pair);
+    return Match(message.pair, pair);
   }
   IncomingPair& pair = FindOrAdd(incoming_, message.pair);
   const int stripes = ChooseStripes(message.bytes());
   Receive& receive = pair.receives.emplace_back();
   receive.message = message;
-  receive.striping = StripingOf(pair.home, stripes);
-  if (stripes > 1) receive.others = std::make_unique<Stripe[]>(static_cast<size_t>(stripes) - 1);
-  for (int s = 1; s < stripes; ++s) {
-    receive.At(s).landed = receive.At(s).placed = receive.striping.FirstOffset(s);
-  }
-  LaneAt(pair.home).OutboxToFill().announcements.push_back(
-      {.kind = MessageTag::Kind::kAnnouncement,
-       .type = message.call->type,
-       .stripes = static_cast<uint16_t>(stripes),
-       .pair = message.pair,
-       .number = message.number,
-       .amount = message.call->count});
+  receive.stripes = static_cast<uint16_t>(stripes);
+  LaneAt(pair.home).OutboxToFill().announcements.push_back({.kind = MessageTag::Kind::kAnnouncement,
+                                                            .type = message.call->type,
+                                                            .stripes = receive.stripes,
+                                                            .pair = message.pair,
+                                                            .number = message.number,
+                                                            .amount = message.call->count});
   return absl::OkStatus();
 }
 
-absl::Status PeerMessages::Match(OutgoingPair& pair) {
-  while (!pair.sends.empty() && !pair.receives.empty()) {
-    const OpenMessage& send = pair.sends.front();
-    MCCS_RETURN_IF_ERROR(CheckMatch(send, pair.receives.front()));
-    StartTransfers(send, StripingOf(pair.home, pair.receives.front().stripes));
-    --announced_[send.pair.destination];
-    pair.sends.pop_front();
-    pair.receives.pop_front();
+absl::Status PeerMessages::Match(const RankPair& key, OutgoingPair& pair) {
+  while (!pair.waits && !pair.sends.empty() && !pair.receives.empty()) {
+    bool started = false;
+    if (waiting_.empty()) {
+      MCCS_ASSIGN_OR_RETURN(started, StartFront(pair));
+    }
+    if (started) continue;
+    pair.waits = true;
+    waiting_.push_back(key);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> PeerMessages::StartFront(OutgoingPair& pair) {
+  const OpenMessage& send = pair.sends.front();
+  const PeerCall& receive = pair.receives.front();
+  MCCS_RETURN_IF_ERROR(CheckMatch(send, receive));
+  const auto stripes = static_cast<uint64_t>(receive.stripes);
+  if (sent_stripes_ + stripes > MostSentStripes(options_.most_lanes)) return false;
+  sent_stripes_ += stripes;
+  StartTransfers(send, StripingOf(pair.home, receive.stripes));
+  --announced_[send.pair.destination];
+  pair.sends.pop_front();
+  pair.receives.pop_front();
+  return true;
+}
+
+absl::Status PeerMessages::OnSent(uint64_t stripes) {
+  sent_stripes_ -= stripes;
+  while (!waiting_.empty()) {
+    const RankPair key = waiting_.front();
+    OutgoingPair& pair = outgoing_.find(key)->second;
+    MCCS_ASSIGN_OR_RETURN(const bool started, StartFront(pair));
+    if (!started) break;
+    waiting_.pop_front();
+    pair.waits = !pair.sends.empty() && !pair.receives.empty();
+    if (pair.waits) waiting_.push_back(key);
   }
   return absl::OkStatus();
 }
 
 void PeerMessages::StartTransfers(const OpenMessage& send, const Striping& striping) {
-  const StripeCount unfinished =
-      striping.stripes > 1 ? std::make_shared<int>(striping.stripes) : nullptr;
+  const auto stripes =
+      striping.stripes > 1
+          ? std::make_shared<OpenStripes>(OpenStripes{striping.stripes, striping.stripes})
+          : nullptr;
   for (int s = 0; s < striping.stripes; ++s) {
     LaneAt(striping.LaneOf(s))
         .OutboxToFill()
         .transfers.push_back({.message = send,
                               .offset = striping.FirstOffset(s),
                               .stride = striping.Stride(),
-                              .unfinished = unfinished});
+                              .stripes = stripes});
   }
 }
 
@@ -142,57 +168,71 @@ absl::Status PeerMessages::OnAnnouncement(const ArrivingSlice& slice) {
     return ProtocolError(tag, "its rank has announced more receives than it can have posted");
   }
   pair.receives.push_back({.type = tag.type, .count = tag.amount, .stripes = tag.stripes});
-  return Match(pair);
+  return Match(tag.pair, pair);
 }
 
 absl::Status PeerMessages::OnPayload(const ArrivingSlice& slice, std::vector<OpenMessage>& done) {
   const MessageTag& tag = slice.tag;
-  std::deque<Receive>* receives = nullptr;
-  Receive* const receive = Find(tag, &receives);
+  IncomingPair* pair = nullptr;
+  Receive* const receive = Find(tag, &pair);
   if (receive == nullptr) return ProtocolError(tag, "its payload matches no announced receive");
-  MCCS_RETURN_IF_ERROR(CheckStriping(*receive, slice));
-  // A lane keeps the order of a stripe's slices; a duplicate would hide a missing slice.
-  Stripe& stripe = receive->At(receive->striping.StripeAt(tag.amount));
-  if (tag.amount != stripe.landed || slice.landing != Landing::kDirect) {
-    return ProtocolError(tag, "its payload arrived out of order");
+  MCCS_RETURN_IF_ERROR(CheckStriping(*receive, StripingOf(pair->home, receive->stripes), slice));
+  if (slice.landing != Landing::kDirect) {
+    return ProtocolError(tag,
+                         "its payload arrived out of order, or too many others are incomplete");
   }
-  stripe.landed += receive->striping.Stride();
   receive->landed += slice.bytes;
   if (receive->landed < receive->message.bytes()) return absl::OkStatus();
   receive->done = true;
+  if (receive->next_of_others != nullptr) received_stripes_ -= receive->stripes;
+  receive->next_of_others.reset();
   done.push_back(receive->message);
-  while (!receives->empty() && receives->front().done) receives->pop_front();
+  std::deque<Receive>& receives = pair->receives;
+  while (!receives.empty() && receives.front().done) receives.pop_front();
   return absl::OkStatus();
 }
 
 std::optional<RegionSpan> PeerMessages::FindDestination(const ArrivingSlice& slice) {
   const MessageTag& tag = slice.tag;
   if (tag.kind != MessageTag::Kind::kPayload) return puts_.FindDestination(slice);
-  std::deque<Receive>* receives = nullptr;
-  Receive* const receive = Find(tag, &receives);
-  if (receive == nullptr || !CheckStriping(*receive, slice).ok()) return std::nullopt;
-  Stripe& stripe = receive->At(receive->striping.StripeAt(tag.amount));
-  // A slice repeated after a reconnect gets its previous place.
-  const bool again = stripe.placed_slice == slice.number;
-  if (tag.amount != (again ? stripe.placed_from : stripe.placed)) return std::nullopt;
-  stripe.placed_slice = slice.number;
-  stripe.placed_from = tag.amount;
-  stripe.placed = tag.amount + receive->striping.Stride();
+  IncomingPair* pair = nullptr;
+  Receive* const receive = Find(tag, &pair);
+  if (receive == nullptr) return std::nullopt;
+  const Striping striping = StripingOf(pair->home, receive->stripes);
+  if (!CheckStriping(*receive, striping, slice).ok()) return std::nullopt;
+  if (!slice.again) {
+    uint64_t* const next = NextOf(*receive, striping.StripeAt(tag.amount));
+    if (next == nullptr || tag.amount != *next) return std::nullopt;
+    *next += striping.Stride();
+  }
   return receive->message.memory().Part(tag.amount, slice.bytes);
 }
 
-PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, std::deque<Receive>** receives) {
-  const auto pair = incoming_.find(tag.pair);
-  if (pair == incoming_.end() || pair->second.receives.empty()) return nullptr;
-  *receives = &pair->second.receives;
-  const uint64_t index = tag.number - (*receives)->front().message.number;
-  if (index >= (*receives)->size()) return nullptr;
-  Receive& receive = (**receives)[index];
-  return receive.done ? nullptr : &receive;
+uint64_t* PeerMessages::NextOf(Receive& receive, int stripe) {
+  const uint16_t stripes = receive.stripes;
+  if (stripes > 1 && receive.next_of_others == nullptr) {
+    const uint64_t most = MostReceivedStripes(options_.most_lanes, options_.slots);
+    if (received_stripes_ + stripes > most) return nullptr;
+    received_stripes_ += stripes;
+    receive.next_of_others = std::make_unique<uint64_t[]>(stripes - 1u);
+    for (unsigned s = 1; s < stripes; ++s)
+      receive.next_of_others[s - 1] = uint64_t{s} * options_.slice_bytes;
+  }
+  return stripe == 0 ? &receive.next_of_first : &receive.next_of_others[stripe - 1];
 }
 
-absl::Status PeerMessages::CheckStriping(const Receive& receive, const ArrivingSlice& slice) {
-  const Striping& striping = receive.striping;
+PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, IncomingPair** pair) {
+  const auto found = incoming_.find(tag.pair);
+  if (found == incoming_.end() || found->second.receives.empty()) return nullptr;
+  *pair = &found->second;
+  std::deque<Receive>& receives = found->second.receives;
+  const uint64_t index = tag.number - receives.front().message.number;
+  if (index >= receives.size() || receives[index].done) return nullptr;
+  return &receives[index];
+}
+
+absl::Status PeerMessages::CheckStriping(const Receive& receive, const Striping& striping,
+                                         const ArrivingSlice& slice) {
   const uint64_t whole = receive.message.bytes();
   const uint64_t offset = slice.tag.amount;
   const bool within = offset < whole || (offset == 0 && whole == 0);
@@ -214,7 +254,8 @@ absl::Status PeerMessages::CheckStriping(const Receive& receive, const ArrivingS
 
 void PeerMessages::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
   for (const auto& [pair, outgoing] : outgoing_) {
-    if (!outgoing.sends.empty()) unmatched.push_back(outgoing.sends.front());
+    const bool waits = !outgoing.sends.empty() && outgoing.receives.empty();
+    if (waits) unmatched.push_back(outgoing.sends.front());
   }
   for (const auto& [pair, incoming] : incoming_) {
     const std::deque<Receive>& receives = incoming.receives;

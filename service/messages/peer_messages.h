@@ -15,7 +15,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -40,6 +39,7 @@ class PeerMessages final : private MessageLane::Owner {
     // Returns a message lane to the peer; called once for each, when there is data to send.
     std::function<SendLane*(int lane)> open;
     uint32_t slice_bytes = 0;  // maximum payload of a slice
+    uint32_t slots = 0;        // of the lanes
     int most_lanes = 1;        // MessageLanes
     // The home lane of a pair of ranks; there are `home_lanes` of them, at most `most_lanes`.
     int home_lanes = 1;
@@ -78,30 +78,23 @@ class PeerMessages final : private MessageLane::Owner {
 
  private:
   struct OutgoingPair {
-    int home;                       // lane
-    std::deque<OpenMessage> sends;  // not announced yet; or
-    std::deque<PeerCall> receives;  // announced, not sent yet: one of the two is empty
-    uint64_t announced = 0;         // total number of announced receives
-  };
-  // The progress of one stripe of a receive.
-  struct Stripe {
-    uint64_t landed = 0;  // offset of the next slice to arrive
-    // Offset of the next slice that gets a destination, and that of the last one, `placed_slice` of
-    // its lane. Each byte is placed once, so that no slice is written into memory that its rank
-    // uses again.
-    uint64_t placed = 0;
-    uint64_t placed_from = 0;
-    std::optional<SliceNumber> placed_slice = std::nullopt;
+    int home;  // lane
+    // Sends that have not started, and announced receives of such sends. If the pair does not wait
+    // for its turn, one of the two is empty.
+    std::deque<OpenMessage> sends;
+    std::deque<PeerCall> receives;
+    uint64_t announced = 0;  // total number of announced receives
+    bool waits = false;      // in waiting_
   };
   struct Receive {
     OpenMessage message;
-    Striping striping;
-    Stripe first = {};
-    std::unique_ptr<Stripe[]> others = nullptr;
     uint64_t landed = 0;  // bytes received so far
+    // By stripe, the offset of the next slice that gets a destination. Each byte is placed once, so
+    // that no slice is written into memory that its rank uses again. A lane keeps the order.
+    uint64_t next_of_first = 0;
+    std::unique_ptr<uint64_t[]> next_of_others = nullptr;  // from the first slice to the last
+    uint16_t stripes = 1;
     bool done = false;
-
-    Stripe& At(int stripe) { return stripe == 0 ? first : others[stripe - 1]; }
   };
   struct IncomingPair {
     int home;                      // lane
@@ -125,12 +118,19 @@ class PeerMessages final : private MessageLane::Owner {
             .stripes = stripes,
             .slice_bytes = options_.slice_bytes};
   }
-  // The incomplete receive of a payload, and its pair's; null if there is none.
-  Receive* Find(const MessageTag& tag, std::deque<Receive>** receives);
+  // The incomplete receive of a payload, and its pair; null if there is none.
+  Receive* Find(const MessageTag& tag, IncomingPair** pair);
   // OK if the slice is one of the receive's, on the lane of its stripe.
-  static absl::Status CheckStriping(const Receive& receive, const ArrivingSlice& slice);
+  static absl::Status CheckStriping(const Receive& receive, const Striping& striping,
+                                    const ArrivingSlice& slice);
+  // The offset of the next slice of a stripe; null if too many stripes are in flight.
+  uint64_t* NextOf(Receive& receive, int stripe);
   static absl::Status CheckHomeLane(const ArrivingSlice& slice, int home);
-  absl::Status Match(OutgoingPair& pair);
+  // Starts the pair's matched messages, or lets them wait for their turn.
+  absl::Status Match(const RankPair& key, OutgoingPair& pair);
+  // Starts the pair's oldest send. False: too many stripes are in flight. REQUIRES: it is matched.
+  absl::StatusOr<bool> StartFront(OutgoingPair& pair);
+  absl::Status OnSent(uint64_t stripes) override;
   void StartTransfers(const OpenMessage& send, const Striping& striping);
   absl::Status OnAnnouncement(const ArrivingSlice& slice);
   absl::Status OnPayload(const ArrivingSlice& slice, std::vector<OpenMessage>& done);
@@ -141,6 +141,11 @@ class PeerMessages final : private MessageLane::Owner {
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
   absl::flat_hash_map<Rank, size_t> announced_;  // announced receives, by the peer's rank
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;
+  // Stripes of messages in flight, and the pairs whose matched messages wait for fewer of them:
+  // each starts one in its turn.
+  uint64_t sent_stripes_ = 0;
+  uint64_t received_stripes_ = 0;  // of messages with more than one
+  std::deque<RankPair> waiting_;
 };
 
 }  // namespace mccs

@@ -35,6 +35,20 @@ inline int StripesOf(uint64_t bytes, uint32_t slice_bytes, int channels) {
       std::clamp<uint64_t>(bytes / slice_bytes, 1, static_cast<uint64_t>(channels)));
 }
 
+// Limits of the stripes of messages in flight from one host to another, for which the hosts keep
+// state: `lanes` is MessageLanes(). The sender starts no more messages than have this many stripes;
+// others wait for their turn.
+inline constexpr uint64_t kStripesPerLane = 64;
+constexpr uint64_t MostSentStripes(int lanes) {
+  return kStripesPerLane * static_cast<uint64_t>(lanes);
+}
+// The receiver also has messages that the sender has finished: each of them has a slice in the
+// window of a lane.
+constexpr uint64_t MostReceivedStripes(int lanes, uint32_t slots) {
+  const auto windows = uint64_t{slots} * static_cast<uint64_t>(lanes);
+  return MostSentStripes(lanes) + windows * static_cast<uint64_t>(lanes);
+}
+
 // The lanes of one message.
 struct Striping {
   int home = 0;        // 0 … home_lanes − 1

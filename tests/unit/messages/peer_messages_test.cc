@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <deque>
 #include <map>
@@ -76,6 +77,7 @@ class PeerMessagesTest : public testing::Test {
                   return lane == 0 ? &send_ : &other_sends_[lane];
                 },
             .slice_bytes = kFakeLaneShape.slot_bytes,
+            .slots = kFakeLaneShape.slots,
             .most_lanes = kMaxChannels,
             .home_of = [](const RankPair&) { return 0; },
             .channels = [this] { return channels_; },
@@ -373,7 +375,7 @@ class StripedMessagesTest : public PeerMessagesTest {
   StripedMessagesTest() {
     channels_ = kLanes;
     PeerMessages::Options options = OptionsOf();
-    options.home_lanes = kLanes;
+    options.most_lanes = options.home_lanes = kLanes;
     options.home_of = [](const RankPair&) { return 1; };
     striped_ = std::make_unique<PeerMessages>(options);
     for (int lane = 0; lane < kLanes; ++lane) striped_->Attach(lane, receives_[lane]);
@@ -516,6 +518,80 @@ TEST_F(StripedMessagesTest, RejectsAnnouncementOnAnotherLane) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("message lane 0; expected lane 1, the pair's home"));
 }
+
+// ---- Limits of stripes --------------------------------------------------------------------------
+
+TEST_F(StripedMessagesTest, SendsWaitWhileManyStripesAreInFlight) {
+  constexpr uint64_t kMost = MostSentStripes(kLanes) / kLanes;
+  constexpr uint64_t kMessages = 3 * kMost;
+  for (uint64_t number = 1; number <= kMessages; ++number) {
+    ASSERT_TRUE(AddStriped(OpKind::kSend, 3 * kPerSlice, number).ok());
+    ArriveOn(1, Announcement(number, 3 * kPerSlice, /*stripes=*/3));
+    ASSERT_TRUE(PollStriped().ok());
+  }
+  for (int lane = 0; lane < kLanes; ++lane) EXPECT_EQ(OffsetsOn(lane).size(), kMost);
+  std::vector<OpenMessage> unmatched;
+  striped_->AddUnmatched(unmatched);
+  EXPECT_THAT(unmatched, IsEmpty()) << "the receives are announced";
+  // A message makes room when all its stripes have arrived.
+  for (const int lane : {0, 1}) SendOn(lane).Acknowledge();
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(OffsetsOn(2).size(), kMost);
+  SendOn(2).Acknowledge();
+  ASSERT_TRUE(PollStriped().ok());
+  EXPECT_EQ(OffsetsOn(2).size(), kMost + 1);
+  for (uint64_t turn = 0; turn < kMessages; ++turn) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      SendOn(lane).copied = SendOn(lane).next();
+      SendOn(lane).NotifyUser();
+    }
+    ASSERT_TRUE(PollStriped().ok());
+  }
+  ASSERT_EQ(done_.size(), kMessages);
+  for (uint64_t i = 0; i < kMessages; ++i) EXPECT_EQ(done_[i].number, i + 1);
+}
+
+// The first slice of each of many receives: the peer's daemon has started more than it may.
+TEST_F(StripedMessagesTest, LimitsIncompleteReceivesOfPeer) {
+  constexpr uint64_t kMost = MostReceivedStripes(kLanes, kFakeLaneShape.slots) / kLanes;
+  for (uint64_t number = 1; number <= kMost + 1; ++number)
+    ASSERT_TRUE(AddStriped(OpKind::kRecv, 3 * kPerSlice, number).ok());
+  const auto arrive = [&](uint64_t number, int lane, uint64_t slice) {
+    ArriveOn(lane, Payload(number, 256 * slice), Values(0, kPerSlice));
+    return PollStriped();
+  };
+  for (uint64_t number = 1; number <= kMost; ++number) ASSERT_TRUE(arrive(number, 1, 0).ok());
+  // A complete one makes room for another.
+  ASSERT_TRUE(arrive(1, 2, 1).ok());
+  ASSERT_TRUE(arrive(1, 0, 2).ok());
+  EXPECT_EQ(done_.size(), 1u);
+  ASSERT_TRUE(arrive(kMost + 1, 1, 0).ok());
+  ASSERT_TRUE(AddStriped(OpKind::kRecv, 3 * kPerSlice, kMost + 2).ok());
+  const absl::Status status = arrive(kMost + 2, 1, 0);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("too many others are incomplete"));
+}
+
+TEST_F(StripedMessagesTest, ReceivesTakeMemoryForStripesOnlyInFlight) {
+  constexpr uint64_t kReceives = 10'000;
+  const PostedMessage call{.kind = OpKind::kRecv,
+                           .type = DataType::kInt32,
+                           .peer = kTheirs,
+                           .count = 15 * kPerSlice,
+                           .memory = SpanOf(buffer_)};
+  channels_ = kMaxChannels;
+  PeerMessages messages(OptionsOf());
+  const auto allocated = [] { return mallinfo2().uordblks; };  // 0 under a sanitizer
+  const size_t before = allocated();
+  for (uint64_t number = 1; number <= kReceives; ++number) {
+    ASSERT_TRUE(
+        messages.Add({.call = &call, .port = nullptr, .pair = {kTheirs, kOurs}, .number = number})
+            .ok());
+  }
+  EXPECT_LT(allocated() - before, kReceives * 200);
+}
+
+// ---- Invalid stripes ----------------------------------------------------------------------------
 
 TEST_F(StripedMessagesTest, RejectsInvalidNumberOfStripes) {
   for (const uint16_t stripes : {0, 5, 65535}) {
