@@ -20,6 +20,7 @@ PeerMessages::PeerMessages(Options options)
              .port_of = options_.port_of,
              .may_receive = options_.may_receive,
              .may_send = options_.may_send,
+             .home_of = options_.home_of,
              .outbox_of = [this](const RankPair& pair) -> Outbox& { return HomeOutbox(pair); },
              .slice_bytes = options_.slice_bytes}) {}
 
@@ -126,6 +127,7 @@ void PeerMessages::StartTransfers(const OpenMessage& send, const Striping& strip
 // ---- Incoming -----------------------------------------------------------------------------------
 
 absl::Status PeerMessages::OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) {
+  puts_.Landed(slice.lane, slice.number);
   switch (slice.tag.kind) {
     case MessageTag::Kind::kAnnouncement:
       return OnAnnouncement(slice);

@@ -106,9 +106,6 @@ absl::Status PeerPuts::OnSlice(const Slice& slice) {
 
 absl::Status PeerPuts::OnPayload(const Slice& slice) {
   const MessageTag& tag = slice.tag;
-  std::erase_if(arriving_, [&](const Arriving& arriving) {
-    return arriving.lane == slice.lane && arriving.number <= slice.number;
-  });
   if (!options_.may_receive(tag.pair) || tag.signal >= kSignals) {
     return ProtocolError(tag, "it is not for this host, or its signal number is invalid");
   }
@@ -126,23 +123,31 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   return options_.signals->Count(tag.pair, tag.signal);
 }
 
+void PeerPuts::Landed(int lane, SliceNumber number) {
+  const auto index = static_cast<size_t>(lane);
+  if (index >= arriving_.size()) return;
+  std::deque<Arriving>& arriving = arriving_[index];
+  while (!arriving.empty() && arriving.front().number <= number) arriving.pop_front();
+}
+
 std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
-  if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair)) {
+  if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_receive(slice.tag.pair) ||
+      slice.lane != options_.home_of(slice.tag.pair)) {
     return std::nullopt;
   }
   const WindowPort* const port = options_.port_of(slice.tag.pair.destination);
   if (port == nullptr) return std::nullopt;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
   if (!memory.ok() || memory->memory.bytes < slice.bytes) return std::nullopt;
-  // A slice repeated after a reconnect gets its previous place.
-  const auto again = std::ranges::find_if(arriving_, [&](const Arriving& arriving) {
-    return arriving.lane == slice.lane && arriving.number == slice.number;
-  });
-  Arriving& arriving = again != arriving_.end() ? *again : arriving_.emplace_back();
-  arriving = {.lane = slice.lane,
-              .number = slice.number,
-              .tag = slice.tag,
-              .window = std::move(memory->hold)};
+  const auto index = static_cast<size_t>(slice.lane);
+  if (index >= arriving_.size()) arriving_.resize(index + 1);
+  std::deque<Arriving>& arriving = arriving_[index];
+  // A slice that is resent on another connection is the lane's last one.
+  if (!arriving.empty() && arriving.back().number == slice.number) arriving.pop_back();
+  arriving.push_back({.number = slice.number,
+                      .rank = slice.tag.pair.destination,
+                      .window = slice.tag.number,
+                      .hold = std::move(memory->hold)});
   return memory->memory.Part(0, slice.bytes);
 }
 
@@ -190,8 +195,10 @@ absl::Status PeerPuts::OnWindowReply(const MessageTag& tag) {
 }
 
 bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
-  return std::any_of(arriving_.begin(), arriving_.end(), [&](const Arriving& arriving) {
-    return arriving.tag.pair.destination == rank && (window == 0 || arriving.tag.number == window);
+  return std::ranges::any_of(arriving_, [&](const std::deque<Arriving>& of_lane) {
+    return std::ranges::any_of(of_lane, [&](const Arriving& arriving) {
+      return arriving.rank == rank && (window == 0 || arriving.window == window);
+    });
   });
 }
 

@@ -40,6 +40,8 @@ class PeerPuts {
     // reverse.
     std::function<bool(const RankPair&)> may_receive = {};
     std::function<bool(const RankPair&)> may_send = {};
+    // The home lane of a pair that may receive.
+    std::function<int(const RankPair&)> home_of = {};
     // The queue of a pair's home lane.
     std::function<Outbox&(const RankPair&)> outbox_of;
     uint32_t slice_bytes = 0;
@@ -56,6 +58,9 @@ class PeerPuts {
   // The lane has all of the transfer: the pair's next call may be sent.
   absl::Status Posted(const OpenMessage& call);
 
+  // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not
+  // needed for it any more.
+  void Landed(int lane, SliceNumber number);
   // A received slice of a put or signal. Errors: kDataLoss if the peer breaks the protocol; else as
   // for WindowPort::FindInWindow.
   using Slice = ArrivingSlice;
@@ -91,10 +96,10 @@ class PeerPuts {
   };
   // A slice that is being received into a window.
   struct Arriving {
-    int lane = 0;
     SliceNumber number = 0;
-    MessageTag tag = {};
-    std::shared_ptr<const void> window;  // held until it has arrived
+    Rank rank;
+    uint64_t window = 0;
+    std::shared_ptr<const void> hold;  // on the window, until it has arrived
   };
 
   // Sends the pair's front call if possible.
@@ -112,7 +117,8 @@ class PeerPuts {
   size_t answered_ = 0;                      // number of answered entries
   std::vector<MessageTag> window_requests_;  // requests of the peer without a reply
   size_t unposted_replies_ = 0;              // replies that no lane has yet
-  std::vector<Arriving> arriving_;           // at most the slots of each lane
+  // By lane, in the order of their numbers; at most the slots of a lane.
+  std::vector<std::deque<Arriving>> arriving_;
 };
 
 }  // namespace mccs

@@ -84,6 +84,7 @@ class PeerPutsTest : public testing::Test {
                       [](const RankPair& pair) {
                         return pair == RankPair{kOurs, kTheirs};
                       },
+                  .home_of = [](const RankPair&) { return 0; },
                   .outbox_of = [this](const RankPair&) -> Outbox& { return outbox_; },
                   .slice_bytes = kWindowBytes}};
 };
@@ -146,7 +147,31 @@ TEST_F(PeerPutsTest, HoldsWindowUntilPayloadLanded) {
   EXPECT_EQ(again->address(), port_.memory.data() + 16);
   EXPECT_EQ(port_.held.use_count(), 2);
   slice.landing = Landing::kDirect;
+  EXPECT_TRUE(puts_.WritesInto(kOurs, 1));
+  puts_.Landed(slice.lane, slice.number);
   EXPECT_TRUE(puts_.OnSlice(slice).ok());
+  EXPECT_EQ(port_.held.use_count(), 1);
+  EXPECT_FALSE(puts_.WritesInto(kOurs, 0));
+}
+
+// The peer breaks the connection in the middle of each put, and sends something else instead.
+TEST_F(PeerPutsTest, ForgetsPutThatIsResentAsAnotherKind) {
+  for (SliceNumber number = 0; number < 100; ++number) {
+    PeerPuts::Slice slice = Coming(0, 8);
+    slice.number = number;
+    ASSERT_TRUE(puts_.FindDestination(slice).has_value());
+    slice.tag.kind = MessageTag::Kind::kAnnouncement;
+    EXPECT_FALSE(puts_.FindDestination(slice).has_value());
+    EXPECT_EQ(port_.held.use_count(), 2);
+    puts_.Landed(slice.lane, number);
+    EXPECT_EQ(port_.held.use_count(), 1);
+  }
+}
+
+TEST_F(PeerPutsTest, PlacesNothingOutsideTheHomeLane) {
+  PeerPuts::Slice slice = Coming(0, 8);
+  slice.lane = 1;
+  EXPECT_FALSE(puts_.FindDestination(slice).has_value());
   EXPECT_EQ(port_.held.use_count(), 1);
 }
 
