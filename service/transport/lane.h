@@ -64,9 +64,10 @@ class SendGate {
   virtual void Sent(uint64_t bytes) = 0;
 
   struct Turn {
-    bool held = false;       // the last Allowance of this turn was 0
-    bool unsent = false;     // some slices have not been sent
-    // Some bytes are sent and not acknowledged, other than those of slices that the lane has copied.
+    bool held = false;    // the last Allowance of this turn was 0
+    bool unsent = false;  // some slices have not been sent
+    // Some bytes are sent and not acknowledged, other than those of slices that the lane has
+    // copied.
     bool in_flight = false;
   };
   // Reports the state at the end of each of the lane's turns.
@@ -275,8 +276,8 @@ class RecvLane : public LaneEnd {
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
 
-  // Slices have landed that are not acknowledged, and the sender does not wait for it: it has copied
-  // them. A later acknowledgement includes them. The owner calls Acknowledge within
+  // Slices have landed that are not acknowledged, and the sender does not wait for it: it has
+  // copied them. A later acknowledgement includes them. The owner calls Acknowledge within
   // kMaxAcknowledgementDelayNs. Until then the sender counts the slices as not delivered.
   virtual bool defers_acknowledgement() const = 0;
   // The next Poll acknowledges all slices that have landed.

@@ -323,10 +323,10 @@ void StreamRecvLane::Land() {
 }
 
 // Sends changes of exposed memory at once. Sends credit at once if the sender may be short of it. A
-// sender with more than half a window left does not wait for credit. Acknowledges as soon as no more
-// bytes arrive, so that the owner has handled (and perhaps released) what landed, and one frame
-// covers it all. Short slices wait for another reason to acknowledge: a frame costs a system call at
-// both ends, and their sender has copied them.
+// sender with more than half a window left does not wait for credit. Acknowledges as soon as no
+// more bytes arrive, so that the owner has handled (and perhaps released) what landed, and one
+// frame covers it all. Short slices wait for another reason to acknowledge: a frame costs a system
+// call at both ends, and their sender has copied them.
 bool StreamRecvLane::FlushFrames(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
   if (exposed_.has_changes()) {
