@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/communicator/turn_cost.h"
+#include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
 namespace {

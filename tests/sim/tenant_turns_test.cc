@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "service/communicator/turn_cost.h"
+#include "service/communicator/turns/turn_cost.h"
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
