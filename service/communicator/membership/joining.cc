@@ -87,7 +87,10 @@ absl::StatusOr<bool> Joining::ReceiveMessage() {
         "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
         " ended: ", std::string(message.status().message())));
   }
-  if (!message->has_value()) return false;
+  if (!message->has_value()) {
+    if (link_->has_work() && options_.dial.waker != nullptr) options_.dial.waker->Wake();
+    return false;
+  }
   const absl::Status handled = OnMessage(**message);
   finished_ |= !handled.ok();
   MCCS_RETURN_IF_ERROR(handled);
