@@ -279,6 +279,13 @@ absl::StatusOr<bool> Forming::PollLinking() {
 // The leader asks the controller, if it is connected, and takes the default if no answer arrives in
 // time.
 absl::StatusOr<bool> Forming::ChooseStrategy() {
+  if (star.complete()) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("timed out while waiting for the strategy of the leader, host ",
+                     formation_.members->HostName(formation_.members->leader),
+                     ": it has sent none; see mccsd's log on that host, which names the hosts that "
+                     "it waits for"));
+  }
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
   if (proposal_deadline_ == 0) {
     proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalTimeoutNs : 0);
