@@ -147,7 +147,7 @@ class Daemon {
   LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  TreeRelay relay_{environment_.access};
+  TreeRelay relay_{environment_.access, *parts_.log, counters_.get()};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers

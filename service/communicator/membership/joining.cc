@@ -17,7 +17,7 @@ Joining::Joining(const JoiningOptions& options)
              {.kind = Relayed::kRoster,
               .relay_id = RelayIdOf(Relayed::kRoster, id_, options.dial.secret),
               .secret = options.dial.secret},
-             options.most_roster_bytes, options.dial.waker),
+             options.tenant, options.most_roster_bytes, options.dial.waker),
       dial_(std::make_unique<Dial>(options.access, options.dial)) {}
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
