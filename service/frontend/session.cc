@@ -362,7 +362,7 @@ bool Session::EndNextRank() {
 
 // ---- For an operator ----------------------------------------------------------------------------
 
-void Session::WriteState(state::Session* out) const {
+uint32_t Session::WriteState(uint32_t first, state::Session* out) const {
   out->set_id(id_.value());
   out->set_process(identity().process);
   out->set_tenant(identity().tenant);
@@ -370,11 +370,14 @@ void Session::WriteState(state::Session* out) const {
   out->set_state(kNames[static_cast<size_t>(state_)]);
   out->set_buffers(buffers_.size());
   out->set_buffer_bytes(buffers_.bytes());
-  for (const auto& [handle, slot] : ranks_) {
+  for (auto next = ranks_.lower_bound(first); next != ranks_.end(); ++next) {
+    const auto& [handle, slot] = *next;
+    if (out->ranks_size() == kRanksPerStatePart) return handle;
     state::SessionRank* rank = out->add_ranks();
     slot.endpoint().WriteState(rank);
     rank->set_leaving(slot.leaving());
   }
+  return 0;
 }
 
 }  // namespace mccs

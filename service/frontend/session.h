@@ -81,8 +81,10 @@ class Session {
   bool closing() const { return state_ >= State::kClosing; }
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
-  // Describes the session for an operator.
-  void WriteState(state::Session* out) const;
+  // Describes the session for an operator, with at most kRanksPerStatePart ranks from handle
+  // `first` on. Returns the first handle of the next part; 0: this is the last one.
+  uint32_t WriteState(uint32_t first, state::Session* out) const;
+  static constexpr int kRanksPerStatePart = 64;
   const TenantIdentity& identity() const { return channel_->identity(); }
 
  private:
@@ -95,14 +97,14 @@ class Session {
     std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
   };
 
-  // ---- Requests: the table in session.cc has all of them ----------------------------------------
-
   // An Estimate, answered when its plan is built.
   struct AwaitedEstimate {
     uint64_t request = 0;
     uint32_t handle = 0;  // `comm_handle` of the rank
     EstimatedCall call;
   };
+
+  // ---- Requests: the table in session.cc has all of them ----------------------------------------
 
   // The result of a request. Nothing: its handler has answered it, or will.
   using Outcome = std::optional<absl::Status>;
@@ -159,10 +161,10 @@ class Session {
   bool PollMapped(TurnBudget& budget);
   bool PollReleases(TurnBudget& budget);
   bool PollStops();
-  // While closing, after the ranks.
-  bool ReleaseBuffers(TurnBudget& budget);
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
+  // While closing, after the ranks.
+  bool ReleaseBuffers(TurnBudget& budget);
   bool HasStopped(const AwaitedStop& stop) const;
   void DropSomeFailedCalls();
   // Counts extra_cost_.
@@ -182,11 +184,11 @@ class Session {
   // Results of the rank of `parent`, a `comm_handle`.
   absl::Status JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join);
   void OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why);
-  // Reject one pending request of that rank, or all.
-  void RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why);
   // Returns false if the rank has a pending request of that number.
   bool AddPendingRequest(uint32_t parent, uint64_t request);
   void RemovePendingRequest(uint32_t parent, uint64_t request);
+  // Reject one pending request of that rank, or all.
+  void RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why);
   void RejectPendingRequests(uint32_t parent, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Handles CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
@@ -244,11 +246,11 @@ class Session {
   std::set<uint32_t> free_below_;
   // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
-  std::vector<AwaitedStop> stops_;
-  BufferReleases releases_{buffers_};
   std::set<std::pair<uint64_t, uint32_t>> pending_by_number_;  // the same, request first
-  uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
+  std::vector<AwaitedStop> stops_;
   std::deque<AwaitedEstimate> estimates_;  // at most kMaxWaitingEstimates
+  BufferReleases releases_{buffers_};
+  uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use
   uint32_t next_dirty_ = 0;    // the word that PollDirty looks at first
   int extra_cost_ = 0;         // of the request being handled, besides that of its row
