@@ -100,6 +100,8 @@ class DaemonCounters {
   Counter sleeps;
   Counter awake_ns;  // time that the engine did not sleep, up to its last turn
   Gauge asleep;      // 1 while the engine waits in its reactor, else 0
+  // Rosters and strategies, by receiving host, that the tree of daemons dropped (tree_relay.h).
+  Counter relay_dropped;
 
  private:
   struct Entry {

@@ -18,19 +18,30 @@ bool StateDump::Fits(size_t bytes) {
   return bytes_ <= kMaxBytes;
 }
 
+// A session is included with all its ranks, or left out.
+void StateDump::AddPart(state::Session part) {
+  const int known = state_.sessions_size();
+  const bool continues = known > 0 && state_.sessions(known - 1).id() == part.id();
+  if (Fits(part.ByteSizeLong())) {
+    if (continues) {
+      state_.mutable_sessions(known - 1)->mutable_ranks()->MergeFrom(part.ranks());
+    } else {
+      *state_.add_sessions() = std::move(part);
+    }
+    return;
+  }
+  if (left_out_ == part.id()) return;
+  left_out_ = part.id();
+  state_.set_sessions_left_out(state_.sessions_left_out() + 1);
+  if (continues) state_.mutable_sessions()->RemoveLast();
+}
+
 bool StateDump::Continue(const Frontend& frontend, const CommunicatorTable& communicators) {
   for (int part = 0; part < kPartsPerTurn; ++part) {
     if (!sessions_done_) {
       state::Session session;
-      const std::optional<uint64_t> next = frontend.WriteNextState(session_, &session);
-      sessions_done_ = !next.has_value();
-      if (!next.has_value()) continue;
-      session_ = *next;
-      if (Fits(session.ByteSizeLong())) {
-        *state_.add_sessions() = std::move(session);
-      } else {
-        state_.set_sessions_left_out(state_.sessions_left_out() + 1);
-      }
+      sessions_done_ = !frontend.WriteNextState(&session_, &session);
+      if (!sessions_done_) AddPart(std::move(session));
       continue;
     }
     state::Communicator communicator;
@@ -107,8 +118,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, "tenant"),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
-      communicators_(
-          std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
+      communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
   session_environment_ = {
       .communicators = communicators_.get(),
       .rendezvous = rendezvous_.get(),

@@ -35,7 +35,7 @@ namespace mccs {
 // OWNER: the Daemon. THREAD: the owning engine. Never blocks.
 class StateDump {
  public:
-  // Sessions and communicators per turn: some tens of microseconds.
+  // Parts of sessions, and communicators, per turn: some tens of microseconds.
   static constexpr int kPartsPerTurn = 4;
   // Of the answer; parts that do not fit are only counted. gRPC's limit is 4 MiB.
   static constexpr size_t kMaxBytes = 2u << 20;
@@ -52,13 +52,15 @@ class StateDump {
 
  private:
   bool Fits(size_t bytes);
+  void AddPart(state::Session part);
 
   const uint64_t request_id_;
   state::Daemon state_;
   size_t bytes_ = 0;
   // The last ones collected; sessions come first.
-  uint64_t session_ = 0;
+  Frontend::StateCursor session_;
   bool sessions_done_ = false;
+  uint64_t left_out_ = 0;  // the last session that was left out
   uint64_t communicator_ = 0;
 };
 
@@ -147,7 +149,7 @@ class Daemon {
   LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  TreeRelay relay_{environment_.access};
+  TreeRelay relay_{environment_.access, *parts_.log, counters_.get()};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers

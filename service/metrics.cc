@@ -129,6 +129,10 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->Add(Seconds(counters.awake_ns.value()));
   out->BeginGauge("mccs_engine_asleep", "1 while the engine sleeps, else 0.");
   out->Add(static_cast<double>(counters.asleep.value()));
+  out->BeginCounter("mccs_relay_dropped_total",
+                    "Rosters and strategies that this host did not relay because a tenant exceeded "
+                    "a limit; their receivers requested them from the source.");
+  out->Add(static_cast<double>(counters.relay_dropped.value()));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "service/communicator/turn_cost.h"
+#include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
 namespace {
@@ -38,7 +38,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .proposal = {},
                  .strategy = {},
                  .lanes = {},
-                 .counters = counters_},
+                 .counters = counters_,
+                 .cost = 0},
       splits_(formation_, secret_),
       reporter_(environment, formation_, tally_),
       forming_(std::make_unique<Forming>(environment, first, formation_, waker)) {}
@@ -221,8 +222,9 @@ bool Communicator::Poll() {
 int64_t Communicator::cost() const {
   const uint64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->moved_bytes() : 0;
   const int64_t of_loop = work_ != nullptr ? work_->loop().cost() : 0;
-  return static_cast<int64_t>(lane_bytes_ + of_lanes) + loop_cost_ + of_loop +
-         static_cast<int64_t>(tally_.calls()) * kCallCost +
+  const int64_t of_star = formation_.star != nullptr ? formation_.star->cost() : 0;
+  return static_cast<int64_t>(lane_bytes_ + of_lanes) + loop_cost_ + of_loop + of_star +
+         formation_.cost + static_cast<int64_t>(tally_.calls()) * kCallCost +
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
 

@@ -152,8 +152,10 @@ bool CommunicatorTable::Poll() {
     }
     Entry& entry = EntryOf(*participant);
     const int64_t before = CostOf(entry.communicator);
+    const size_t joined = results.size();
     moved |= GiveTurn(entry, results);
-    const int64_t own = kTurnCost + CostOf(entry.communicator) - before;
+    const int64_t own = kTurnCost + CostOf(entry.communicator) - before +
+                        static_cast<int64_t>(results.size() - joined) * kStateChangeCost;
     TurnQueue::Charge(entry, own);
     cost += own;
     if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);

@@ -23,12 +23,17 @@
 #include "service/communicator/communicator.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
-#include "service/communicator/turn_cost.h"
-#include "service/communicator/turn_queue.h"
+#include "service/communicator/turns/turn_cost.h"
+#include "service/communicator/turns/turn_queue.h"
 #include "service/transport/handshake.h"
 #include "service/transport/peer_listener.h"
 
 namespace mccs {
+
+// Of a tenant per round: one communicator's turn with as many small operations as it may start in
+// one. With less, no tenant would pay for a whole turn; with more, a tenant with one
+// communicator could not use it.
+inline constexpr int64_t kTenantQuantum = kTurnCost + OperationLoop::kOperationsPerTurn * kCallCost;
 
 class CommunicatorTable {
  public:

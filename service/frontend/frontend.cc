@@ -120,13 +120,17 @@ void Frontend::LogOnce(const std::string& message) {
   if (logged_[message].IsDue(message, env_.clock->Now())) env_.log->Error(message);
 }
 
-std::optional<uint64_t> Frontend::WriteNextState(uint64_t after, state::Session* out) const {
-  const auto next = std::upper_bound(
-      sessions_.begin(), sessions_.end(), after,
-      [](uint64_t id, const Entry& entry) { return id < entry.session->id().value(); });
-  if (next == sessions_.end()) return std::nullopt;
-  next->session->WriteState(out);
-  return next->session->id().value();
+bool Frontend::WriteNextState(StateCursor* cursor, state::Session* out) const {
+  // A session that has ended since its last part is complete.
+  const uint64_t first = cursor->next_rank != 0 ? cursor->session : cursor->session + 1;
+  const auto next = std::lower_bound(
+      sessions_.begin(), sessions_.end(), first,
+      [](const Entry& entry, uint64_t id) { return entry.session->id().value() < id; });
+  if (next == sessions_.end()) return false;
+  const uint64_t id = next->session->id().value();
+  cursor->next_rank = next->session->WriteState(id == cursor->session ? cursor->next_rank : 0, out);
+  cursor->session = id;
+  return true;
 }
 
 bool Frontend::PrepareSleep() {

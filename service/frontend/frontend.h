@@ -55,9 +55,14 @@ class Frontend {
   void EndSleep();
 
   size_t sessions() const { return sessions_.size(); }
-  // Describes the session with the next id above `after` and returns its id; nothing: there are no
-  // more.
-  std::optional<uint64_t> WriteNextState(uint64_t after, state::Session* out) const;
+  // Where a dump of the sessions' states continues.
+  struct StateCursor {
+    uint64_t session = 0;    // the last one
+    uint32_t next_rank = 0;  // handle of its next rank; 0: it is complete
+  };
+  // Writes the next part of the state: a session, with a limited number of its ranks. Returns false
+  // after the last one.
+  bool WriteNextState(StateCursor* cursor, state::Session* out) const;
 
  private:
   // The processes of one tenant.

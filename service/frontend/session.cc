@@ -180,7 +180,7 @@ Session::~Session() = default;
 bool Session::IsQuiet() const {
   if (state_ != State::kOpen || channel_->HasInput()) return false;
   if (message_waits_ || !end_reason_.ok() || buffers_.pending() > 0 || !releases_.empty() ||
-      !stops_.empty() || !free_.empty()) {
+      !stops_.empty() || !estimates_.empty() || !free_.empty()) {
     return false;
   }
   for (uint32_t word = 0; word < dirty_words_; ++word) {
@@ -200,8 +200,12 @@ bool Session::Poll(TurnBudget& budget) {
   moved |= PollMapped(budget);
   moved |= PollReleases(budget);
   moved |= PollStops();
+  if (state_ == State::kOpen) moved |= PollEstimates(budget);
   for (uint32_t handle : std::exchange(free_, {})) {
-    ranks_.erase(handle);
+    const auto slot = ranks_.find(handle);
+    if (slot == ranks_.end()) continue;  // It was released twice in this turn.
+    inits_.erase({slot->second.origin().init_request, handle});
+    ranks_.erase(slot);
     free_below_.insert(handle);
   }
   if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
@@ -358,7 +362,7 @@ bool Session::EndNextRank() {
 
 // ---- For an operator ----------------------------------------------------------------------------
 
-void Session::WriteState(state::Session* out) const {
+uint32_t Session::WriteState(uint32_t first, state::Session* out) const {
   out->set_id(id_.value());
   out->set_process(identity().process);
   out->set_tenant(identity().tenant);
@@ -366,11 +370,14 @@ void Session::WriteState(state::Session* out) const {
   out->set_state(kNames[static_cast<size_t>(state_)]);
   out->set_buffers(buffers_.size());
   out->set_buffer_bytes(buffers_.bytes());
-  for (const auto& [handle, slot] : ranks_) {
+  for (auto next = ranks_.lower_bound(first); next != ranks_.end(); ++next) {
+    const auto& [handle, slot] = *next;
+    if (out->ranks_size() == kRanksPerStatePart) return handle;
     state::SessionRank* rank = out->add_ranks();
     slot.endpoint().WriteState(rank);
     rank->set_leaving(slot.leaving());
   }
+  return 0;
 }
 
 }  // namespace mccs

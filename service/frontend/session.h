@@ -9,6 +9,7 @@
 #define MCCS_SERVICE_FRONTEND_SESSION_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -80,8 +81,10 @@ class Session {
   bool closing() const { return state_ >= State::kClosing; }
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
-  // Describes the session for an operator.
-  void WriteState(state::Session* out) const;
+  // Describes the session for an operator, with at most kRanksPerStatePart ranks from handle
+  // `first` on. Returns the first handle of the next part; 0: this is the last one.
+  uint32_t WriteState(uint32_t first, state::Session* out) const;
+  static constexpr int kRanksPerStatePart = 64;
   const TenantIdentity& identity() const { return channel_->identity(); }
 
  private:
@@ -92,6 +95,13 @@ class Session {
     uint64_t request = 0;
     uint32_t handle = 0;                  // `comm_handle` of the rank
     std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
+  };
+
+  // An Estimate, answered when its plan is built.
+  struct AwaitedEstimate {
+    uint64_t request = 0;
+    uint32_t handle = 0;  // `comm_handle` of the rank
+    EstimatedCall call;
   };
 
   // ---- Requests: the table in session.cc has all of them ----------------------------------------
@@ -122,8 +132,8 @@ class Session {
   // Ranks: their begin, use and end (session_ranks.cc).
   Outcome HandleInit(const wire::CommInit& request);
   Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);
-  // Sets message_waits_ if the estimate is not known yet.
-  absl::StatusOr<wire::EstimateReply> HandleEstimate(const wire::Estimate& request, RankSlot& slot);
+  // Sets message_waits_ if too many estimates wait.
+  Outcome HandleEstimate(const wire::Estimate& request, RankSlot& slot);
   Outcome HandleCaptureWork(const wire::CaptureWork& request);
   Outcome HandleReleaseCapture(const wire::ReleaseCapture& request);
   Outcome HandleRegisterWindow(const wire::RegisterWindow& request, RankSlot& slot);
@@ -142,7 +152,7 @@ class Session {
 
   bool PollMessages(TurnBudget& budget);
   bool MayEndRank(const TenantMessage& message);
-  // The rank whose CommInit had this number. Searches all ranks.
+  // The rank whose CommInit had this number.
   std::map<uint32_t, RankSlot>::iterator FindByInit(uint64_t init_request);
   // The row of a message that passes the checks of all requests; otherwise the session must end.
   absl::StatusOr<const Request*> Check(const TenantMessage& message) const;
@@ -151,6 +161,8 @@ class Session {
   bool PollMapped(TurnBudget& budget);
   bool PollReleases(TurnBudget& budget);
   bool PollStops();
+  // In the order of the requests. Other messages of the process do not wait for them.
+  bool PollEstimates(TurnBudget& budget);
   // While closing, after the ranks.
   bool ReleaseBuffers(TurnBudget& budget);
   bool HasStopped(const AwaitedStop& stop) const;
@@ -172,6 +184,9 @@ class Session {
   // Results of the rank of `parent`, a `comm_handle`.
   absl::Status JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join);
   void OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why);
+  // Returns false if the rank has a pending request of that number.
+  bool AddPendingRequest(uint32_t parent, uint64_t request);
+  void RemovePendingRequest(uint32_t parent, uint64_t request);
   // Reject one pending request of that rank, or all.
   void RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why);
   void RejectPendingRequests(uint32_t parent, const std::string& why);
@@ -220,15 +235,20 @@ class Session {
   SharedRegion memory_;
   BufferRegistry buffers_;
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
-  std::vector<uint32_t> free_;          // handles of released ranks, erased after the turn
+  // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
+  // use a number twice.
+  std::set<std::pair<uint64_t, uint32_t>> inits_;
+  std::vector<uint32_t> free_;  // handles of released ranks, erased after the turn
   uint64_t last_serial_ = 0;
-  // message_ waits for a turn in which a rank may end, or its plan is built.
+  // message_ waits for a turn in which a rank may end, or an estimate is answered.
   bool message_waits_ = false;
   uint32_t handles_ = 0;  // all handles below are in use, or in free_below_
   std::set<uint32_t> free_below_;
   // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
+  std::set<std::pair<uint64_t, uint32_t>> pending_by_number_;  // the same, request first
   std::vector<AwaitedStop> stops_;
+  std::deque<AwaitedEstimate> estimates_;  // at most kMaxWaitingEstimates
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use

@@ -27,7 +27,7 @@ Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& 
   }
   JoinRequest join = parent.origin().join;
   SetOptions(request.options, &join);
-  if (!pending_requests_.emplace(request.comm_handle, number).second) {
+  if (!AddPendingRequest(request.comm_handle, number)) {
     return absl::InvalidArgumentError(
         absl::StrCat("duplicate request number ", number,
                      ": it belongs to a pending ncclCommSplit; use a new number"));
@@ -37,12 +37,12 @@ Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& 
                                                            .request = number,
                                                            .choice = {request.color, request.key},
                                                            .join = std::move(join)});
-  if (!begun.ok()) pending_requests_.erase({request.comm_handle, number});
+  if (!begun.ok()) RemovePendingRequest(request.comm_handle, number);
   return Later(begun);
 }
 
 absl::Status Session::JoinSplit(uint32_t parent, uint64_t request, const JoinRequest& join) {
-  pending_requests_.erase({parent, request});
+  RemovePendingRequest(parent, request);
   if (state_ != State::kOpen) return absl::UnavailableError("its process has ended");
   absl::Status status = Admit(join, request);
   if (!status.ok()) Answer<wire::CommInitReply>(request, status);
@@ -50,10 +50,20 @@ absl::Status Session::JoinSplit(uint32_t parent, uint64_t request, const JoinReq
 }
 
 void Session::OnNotMember(uint32_t parent, uint64_t request, const absl::Status& why) {
-  pending_requests_.erase({parent, request});
+  RemovePendingRequest(parent, request);
   wire::CommInitReply reply{};
   reply.comm_handle = wire::kNoCommHandle;
   if (state_ == State::kOpen) Answer(request, why, reply);
+}
+
+bool Session::AddPendingRequest(uint32_t parent, uint64_t request) {
+  pending_by_number_.emplace(request, parent);
+  return pending_requests_.emplace(parent, request).second;
+}
+
+void Session::RemovePendingRequest(uint32_t parent, uint64_t request) {
+  pending_requests_.erase({parent, request});
+  pending_by_number_.erase({request, parent});
 }
 
 void Session::RejectPendingRequest(uint32_t parent, uint64_t request, const std::string& why) {

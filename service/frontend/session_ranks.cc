@@ -13,8 +13,10 @@
 namespace mccs {
 namespace {
 
-// Ranks searched in the time of one unit of the TurnBudget.
-constexpr size_t kRanksPerUnit = 64;
+// Of a process; further ones are backpressure for all its requests.
+constexpr size_t kMaxWaitingEstimates = 64;
+// Of an estimate that is looked up once more, in units of the TurnBudget.
+constexpr int kEstimateCost = 1;
 
 // Converts a tenant's text for logs, peers and controller to printable ASCII. `field` may lack a
 // terminator.
@@ -112,6 +114,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   RankSlot::Origin origin{.serial = ++last_serial_, .join = join, .init_request = request};
   origin.join.roster = nullptr;  // not needed any more
   ranks_.try_emplace(handle, std::move(origin), std::move(endpoint));
+  inits_.emplace(request, handle);
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
@@ -185,20 +188,17 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
 // ---- Leaving ------------------------------------------------------------------------------------
 
 std::map<uint32_t, RankSlot>::iterator Session::FindByInit(uint64_t init_request) {
-  extra_cost_ += static_cast<int>(ranks_.size() / kRanksPerUnit);
-  return std::ranges::find_if(ranks_, [&](const auto& entry) {
-    return entry.second.origin().init_request == init_request;
-  });
+  const auto init = inits_.lower_bound({init_request, 0});
+  if (init == inits_.end() || init->first != init_request) return ranks_.end();
+  return ranks_.find(init->second);
 }
 
 Session::Outcome Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
-    for (const auto& [parent, rank] : ranks_) {
-      if (!pending_requests_.contains({parent, request.init_request})) continue;
-      RejectPendingRequest(parent, request.init_request, "was aborted");
-      break;
-    }
+    const auto pending = pending_by_number_.lower_bound({request.init_request, 0});
+    if (pending != pending_by_number_.end() && pending->first == request.init_request)
+      RejectPendingRequest(pending->second, request.init_request, "was aborted");
     const auto slot = FindByInit(request.init_request);
     // Rejected in the meantime.
     if (slot == ranks_.end()) return absl::OkStatus();
@@ -252,15 +252,35 @@ Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSl
   return absl::OkStatus();
 }
 
-absl::StatusOr<wire::EstimateReply> Session::HandleEstimate(const wire::Estimate& request,
-                                                            RankSlot& slot) {
-  wire::EstimateReply reply{};
-  MCCS_ASSIGN_OR_RETURN(const std::optional<double> estimate,
-                        slot.communicator()->Estimate(
-                            {request.op, request.type, request.root_or_peer, request.count}));
-  message_waits_ = !estimate.has_value();
-  reply.microseconds = estimate.value_or(0);
-  return reply;
+Session::Outcome Session::HandleEstimate(const wire::Estimate& request, RankSlot&) {
+  message_waits_ = estimates_.size() == kMaxWaitingEstimates;
+  if (message_waits_) return std::nullopt;
+  estimates_.push_back({request.header.request,
+                        request.comm_handle,
+                        {request.op, request.type, request.root_or_peer, request.count}});
+  return std::nullopt;
+}
+
+// One after the other: each may need a plan that takes many turns, and building them in turn would
+// let a process have many half-built ones.
+bool Session::PollEstimates(TurnBudget& budget) {
+  while (!estimates_.empty() && budget.left() > 0) {
+    const AwaitedEstimate& next = estimates_.front();
+    budget.Spend(kEstimateCost);
+    absl::StatusOr<std::optional<double>> estimate = 0;
+    const absl::StatusOr<RankSlot*> slot = UsableSlot(next.handle);
+    if (slot.ok()) {
+      estimate = (*slot)->communicator()->Estimate(next.call);
+    } else {
+      estimate = slot.status();
+    }
+    if (estimate.ok() && !estimate->has_value()) return true;
+    wire::EstimateReply reply{};
+    if (estimate.ok()) reply.microseconds = **estimate;
+    Answer(next.request, estimate.status(), reply);
+    estimates_.pop_front();
+  }
+  return !estimates_.empty();
 }
 
 // ---- Captured graphs ----------------------------------------------------------------------------

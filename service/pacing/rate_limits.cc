@@ -22,6 +22,17 @@ bool RateLimits::IsUnlimited() const {
   return lanes.empty() && priority == 0 && windows.period_ns == 0 && tenant_rate_bps == 0;
 }
 
+SentRates::SentRates(const RateLimits& limits, HostIndex from) {
+  for (const LaneRateLimit& lane : limits.lanes) {
+    if (lane.from == from) rates_[{lane.channel, lane.to}] = lane.rate_bps;
+  }
+}
+
+std::optional<uint64_t> SentRates::RateOf(ChannelId channel, HostIndex to) const {
+  const auto found = rates_.find({channel, to});
+  return found == rates_.end() ? std::nullopt : std::optional(found->second);
+}
+
 uint8_t ControlDscp(const DscpMap& markings) {
   const auto highest =
       std::find_if(markings.rbegin(), markings.rend(), [](uint8_t mark) { return mark != 0; });

@@ -7,9 +7,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 #include "base/ids.h"
 
@@ -51,6 +54,17 @@ struct RateLimits {
   bool IsUnlimited() const;
 
   friend bool operator==(const RateLimits&, const RateLimits&) = default;
+};
+
+// The rate limits of the lanes that one host sends, by lane. A communicator has as many as lanes.
+class SentRates {
+ public:
+  SentRates(const RateLimits& limits, HostIndex from);
+  // Of the lane on `channel` to `to`, in bit/s; nothing: it is not named.
+  std::optional<uint64_t> RateOf(ChannelId channel, HostIndex to) const;
+
+ private:
+  absl::flat_hash_map<std::pair<ChannelId, HostIndex>, uint64_t> rates_;
 };
 
 inline constexpr uint32_t kMaxPriority = 7;

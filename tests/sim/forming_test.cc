@@ -18,6 +18,7 @@
 #include "service/communicator/membership/tree_relay.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_world.h"
+#include "tests/unit/recording_log.h"
 
 namespace mccs {
 namespace forming_test {
@@ -263,7 +264,8 @@ TEST_F(SimManyHosts, ForgedStrategyHasNoEffect) {
   const PeerAccess access{.network = &world_->network().HostNetwork("10.0.9.9"),
                           .random = &random,
                           .clock = &world_->clock()};
-  TreeRelay forger(access);
+  RecordingLog log;
+  TreeRelay forger(access, log);
   Strategy forged = MakeRingStrategy(Epoch(1), {});
   for (int h = 0; h < kHosts; ++h) forged.channels[0].ring.push_back(HostIndex(h));
   forged.origin = "forged";

@@ -318,6 +318,14 @@ TEST_F(RoguePeerTest, LeaderThatWithholdsTheStrategyEndsItsCommunicatorAfterATim
   EXPECT_TRUE(rogue_.HasReceived(&peer::Message::has_open_request));
 }
 
+// It is linked, so no firewall blocks it.
+TEST_F(RoguePeerTest, LeaderThatSendsNoStrategyIsNamedInTheError) {
+  ASSERT_TRUE(rogue_.StartAsLeader());
+  EXPECT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); },
+                              kStrategyRequestTimeoutNs + kNsPerSec));
+  EXPECT_THAT(rogue_.failure(), HasSubstr("waiting for the strategy of the leader, host rogue"));
+}
+
 // ---- A member -----------------------------------------------------------------------------------
 
 class RogueMember : public RoguePeerTest, public testing::WithParamInterface<Attack> {};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/scenario.h"
+#include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
 namespace state_dump_test {
@@ -89,6 +90,30 @@ TEST(SimStateDump, ShowsARunningChange) {
   EXPECT_EQ(after.communicators(0).epoch(), 6u);
   EXPECT_EQ(after.communicators(0).strategy(), "the test");
   EXPECT_EQ(after.communicators(0).rings_size(), 3);
+}
+
+// A process may have thousands of ranks.
+TEST(SimStateDump, SpreadsTheRanksOfASessionOverTurns) {
+  SimWorld world({.seed = 4, .hosts = 1});
+  constexpr int kRanks = 2 * StateDump::kPartsPerTurn * Session::kRanksPerStatePart + 1;
+  RawTenant tenant(world, 0, {"blue", 500});
+  ASSERT_TRUE(tenant.Greet());
+  for (int i = 0; i < kRanks; ++i) {
+    const auto id = tenant.GetUniqueId();
+    ASSERT_TRUE(id.has_value());
+    tenant.Send(MakeCommInit(*id, kRanks, i));
+  }
+  ASSERT_TRUE(tenant.GetUniqueId().has_value()) << "all have been handled";
+  SimController& controller = world.host(0).controller();
+  controller.questions.push_back(1);
+  for (int turn = 0; turn < 2; ++turn) world.host(0).daemon().Poll();
+  EXPECT_TRUE(controller.answers.empty()) << "a turn adds a limited number of ranks";
+  EXPECT_TRUE(world.RunUntil([&] { return controller.answers.contains(1); }));
+  const state::Daemon& state = controller.answers[1];
+  ASSERT_EQ(state.sessions_size(), 1);
+  ASSERT_EQ(state.sessions(0).ranks_size(), kRanks);
+  for (int i = 0; i < kRanks; ++i) EXPECT_EQ(state.sessions(0).ranks(i).rank(), i);
+  EXPECT_EQ(state.sessions_left_out(), 0u);
 }
 
 TEST(SimStateDump, SpreadsManyCommunicatorsOverTurnsInOrder) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "service/communicator/turn_cost.h"
+#include "service/communicator/turns/turn_cost.h"
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
@@ -152,6 +152,21 @@ TEST_F(PlansOfATenant, EstimatesWithNewPlansTakeNoMoreThanAShare) {
   const size_t answered = tenant.estimates().size();
   EXPECT_GT(answered, 0u);
   EXPECT_LE(answered, kEstimates / 2) << "each costs more than a call of the others";
+  EXPECT_TRUE(world_.RunUntil([&] { return tenant.estimates().size() == kEstimates; }));
+}
+
+TEST_F(PlansOfATenant, EstimatesThatWaitForTheirPlansDelayNoOtherRequest) {
+  constexpr uint64_t kEstimates = 32;
+  SimTenant& tenant = many_roots_.tenant(0);
+  for (uint64_t i = 0; i < kEstimates; ++i)
+    tenant.Estimate(many_roots_.rank(0), KindOf(i), RootOf(i), kCount);
+  const wire::UniqueId before = tenant.unique_id();
+  tenant.RequestUniqueId();
+  // Each turn takes 16 messages.
+  for (uint64_t turn = 0; turn < kEstimates / 16 + 1; ++turn) Turn();
+  tenant.Poll();
+  EXPECT_NE(tenant.unique_id().comm_id, before.comm_id);
+  EXPECT_LT(tenant.estimates().size(), kEstimates);
   EXPECT_TRUE(world_.RunUntil([&] { return tenant.estimates().size() == kEstimates; }));
 }
 

@@ -159,7 +159,7 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
   lane.lane().SetPoller(&turns);
   if (departed_[static_cast<size_t>(peer.value())]) lane.MarkDeparted();
   if (rate_limits_.has_value()) {
-    lane.SetRateLimits(*rate_limits_, RoutingChannel(channel), *options_.pacing);
+    lane.SetRateLimits(*rate_limits_, *sent_rates_, RoutingChannel(channel), *options_.pacing);
   }
   UpdateDeadline(turns);
   return lane;
@@ -397,8 +397,9 @@ MonotonicNs LaneSet::NextDeadline() const {
 void LaneSet::SetRateLimits(const RateLimits& limits) {
   MCCS_CHECK(options_.pacing != nullptr);
   rate_limits_ = limits;
+  sent_rates_.emplace(limits, options_.self);
   for (const auto& lane : outgoing_) {
-    lane->SetRateLimits(limits, RoutingChannel(lane->channel()), *options_.pacing);
+    lane->SetRateLimits(limits, *sent_rates_, RoutingChannel(lane->channel()), *options_.pacing);
   }
   for (const auto& lane : incoming_) {
     lane->SetClass(traffic_class(), options_.pacing->DscpOf(limits.priority));

@@ -220,6 +220,7 @@ class LaneSet final : public LaneDirectory {
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;
+  std::optional<SentRates> sent_rates_;  // of rate_limits_
   const std::shared_ptr<LaneMemory> memory_;
   uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
   uint64_t reserved_bytes_ = 0;  // of these, not allocated yet

@@ -137,7 +137,8 @@ void OutgoingLane::SetNic() {
   gate_->SetTenant(bucket);
 }
 
-void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, HostPacing& host) {
+void OutgoingLane::SetRateLimits(const RateLimits& limits, const SentRates& rates,
+                                 ChannelId routing, HostPacing& host) {
   if (gate_ == nullptr) {
     pacing_ = &host;
     gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
@@ -145,14 +146,9 @@ void OutgoingLane::SetRateLimits(const RateLimits& limits, ChannelId routing, Ho
   }
   tenant_rate_ = {limits.tenant, limits.tenant_rate_bps, limits.revision};
   SetNic();
-  std::optional<uint64_t> own, of_routing;
-  for (const LaneRateLimit& lane : limits.lanes) {
-    if (lane.to != peer() || lane.from != options_.preamble.from_host) continue;
-    if (lane.channel == channel()) own = lane.rate_bps;
-    if (lane.channel == routing) of_routing = lane.rate_bps;
-  }
-  const uint64_t rate_bps = own.value_or(of_routing.value_or(0));
-  gate_->Set(rate_bps, limits.windows, limits.priority);
+  std::optional<uint64_t> rate_bps = rates.RateOf(channel(), peer());
+  if (!rate_bps.has_value()) rate_bps = rates.RateOf(routing, peer());
+  gate_->Set(rate_bps.value_or(0), limits.windows, limits.priority);
   SharedQueueKey queues = lane_->queues();
   queues.traffic_class = TrafficClass(static_cast<uint8_t>(limits.priority));
   lane_->SetQueues(std::move(queues));

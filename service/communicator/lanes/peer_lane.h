@@ -131,7 +131,9 @@ class OutgoingLane {
 
   // Sets the rate limits: those of the lane itself, else those of `routing`'s lane to the peer.
   // LIFETIME: `host` outlives this.
-  void SetRateLimits(const RateLimits& limits, ChannelId routing, HostPacing& host);
+  // `rates`: the lane rates of `limits`.
+  void SetRateLimits(const RateLimits& limits, const SentRates& rates, ChannelId routing,
+                     HostPacing& host);
   // It has data to send, and its gate alone delays it.
   bool held() const { return gate_ != nullptr && gate_->held(); }
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -16,20 +17,22 @@ namespace {
 
 constexpr size_t kPrefixBytes = sizeof(uint32_t);
 constexpr size_t kReadBytes = 16 * 1024;
-constexpr size_t kMaxPeerTextBytes = 2048;
+constexpr size_t kFramesPerWrite = 16;
 
 }  // namespace
+
+std::string CutPeerText(const std::string& text) { return CutText(text, kMaxPeerTextBytes); }
 
 peer::Message FailedMessage(const absl::Status& why) {
   peer::Message message;
   message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_failed()->set_message(CutText(std::string(why.message()), kMaxPeerTextBytes));
+  message.mutable_failed()->set_message(CutPeerText(std::string(why.message())));
   return message;
 }
 
 absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
   const bool known = code > 0 && code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
-  std::string line = CutText(text, kMaxPeerTextBytes);
+  std::string line = CutPeerText(text);
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }
@@ -37,38 +40,65 @@ absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
                       line);
 }
 
-void PeerLink::Send(const peer::Message& message) {
-  if (!status_.ok()) return;
+PeerFrame MakeFrame(const peer::Message& message) {
+  auto frame = std::make_shared<std::string>();
   const uint32_t length = htonl(static_cast<uint32_t>(message.ByteSizeLong()));
-  outgoing_.append(reinterpret_cast<const char*>(&length), kPrefixBytes);
-  message.AppendToString(&outgoing_);
-  if (outgoing_.size() - sent_ > kMaxPeerBacklogBytes) {
-    status_ = absl::ResourceExhaustedError(
-        absl::StrCat("peer ", ToString(remote()),
-                     " does not read its messages: ", FormatBytes(outgoing_.size() - sent_),
-                     " are queued; check that mccsd on that host responds"));
+  frame->append(reinterpret_cast<const char*>(&length), kPrefixBytes);
+  message.AppendToString(frame.get());
+  return frame;
+}
+
+void PeerLink::Queue(PeerFrame frame) {
+  if (!status_.ok()) return;
+  backlog_ += frame->size();
+  outgoing_.push_back(std::move(frame));
+  if (backlog_ - sent_ > kMaxPeerBacklogBytes) {
+    status_ = absl::ResourceExhaustedError(absl::StrCat(
+        "peer ", ToString(remote()), " does not read its messages: ", FormatBytes(backlog_ - sent_),
+        " are queued; check that mccsd on that host responds"));
   }
+}
+
+void PeerLink::Send(PeerFrame frame) {
+  Queue(std::move(frame));
   Poll();
 }
 
 bool PeerLink::Poll() {
-  bool moved = false;
-  while (status_.ok() && !flushed() && connection_->writable()) {
-    const iovec piece{outgoing_.data() + sent_, outgoing_.size() - sent_};
-    auto written = connection_->Write({&piece, 1});
+  size_t left = kPeerBytesPerCall;
+  while (status_.ok() && !flushed() && left > 0 && connection_->writable()) {
+    auto written = WriteSome(left);
     if (!written.ok()) {
       status_ = written.status();
       return true;
     }
     if (*written == 0) break;
-    sent_ += *written;
-    moved = true;
+    left -= *written;
   }
-  if (flushed()) {
-    outgoing_.clear();
-    sent_ = 0;
+  return left < kPeerBytesPerCall;
+}
+
+// Writes at most `most` bytes of the first frames.
+absl::StatusOr<size_t> PeerLink::WriteSome(size_t most) {
+  std::array<iovec, kFramesPerWrite> pieces;
+  size_t used = 0;
+  size_t skip = sent_;
+  for (const PeerFrame& frame : outgoing_) {
+    if (used == pieces.size() || most == 0) break;
+    const size_t bytes = std::min(frame->size() - std::exchange(skip, 0), most);
+    pieces[used] = {const_cast<char*>(frame->data()) + (used == 0 ? sent_ : 0), bytes};
+    ++used;
+    most -= bytes;
   }
-  return moved;
+  MCCS_ASSIGN_OR_RETURN(const size_t written, connection_->Write({pieces.data(), used}));
+  moved_bytes_ += written;
+  sent_ += written;
+  while (!outgoing_.empty() && sent_ >= outgoing_.front()->size()) {
+    sent_ -= outgoing_.front()->size();
+    backlog_ -= outgoing_.front()->size();
+    outgoing_.pop_front();
+  }
+  return written;
 }
 
 absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
@@ -83,8 +113,10 @@ absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
                                                       " announces a message of ", length,
                                                       " bytes; at most ", most, " are allowed"));
   }
+  const size_t first = incoming_.size();
   while (incoming_.size() < kPrefixBytes + length) {
     const size_t before = incoming_.size();
+    if (before - first >= kPeerBytesPerCall) return std::nullopt;
     MCCS_RETURN_IF_ERROR(Fill());
     if (incoming_.size() == before) return std::nullopt;
   }
@@ -106,6 +138,7 @@ absl::Status PeerLink::Fill() {
   const iovec piece{incoming_.data() + before, kReadBytes};
   auto got = connection_->Read({&piece, 1});
   incoming_.resize(before + (got.ok() ? *got : 0));
+  moved_bytes_ += incoming_.size() - before;
   if (!got.ok()) status_ = got.status();
   return incoming_.size() > before ? absl::OkStatus() : status_;
 }

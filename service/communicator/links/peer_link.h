@@ -1,11 +1,14 @@
 // Messages between two daemons over an authenticated stream: a 4-byte length in network order, then
-// a peer.proto Message.
+// a peer.proto Message. One call reads and writes a limited number of bytes, whatever the peer
+// sends.
 //
 // OWNER: the user of the link. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_PEER_LINK_H_
 #define MCCS_SERVICE_COMMUNICATOR_LINKS_PEER_LINK_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,9 +31,19 @@ inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
 
 // Messages read from one link in one turn of the engine, for fairness.
 inline constexpr int kPeerMessagesPerTurn = 64;
+// Bytes that one call of PeerLink::Receive reads, and that one of Poll writes, at most.
+inline constexpr size_t kPeerBytesPerCall = 256u << 10;
+
+// A message as it is sent, with its length. Links share it: one for many peers is stored once.
+using PeerFrame = std::shared_ptr<const std::string>;
+PeerFrame MakeFrame(const peer::Message& message);
 
 // Converts a peer's failure. ENSURES: the status is an error, and its message is one line.
 absl::Status StatusFromPeer(uint32_t code, const std::string& text);
+
+// At most kMaxPeerTextBytes of a text for other hosts.
+std::string CutPeerText(const std::string& text);
+inline constexpr size_t kMaxPeerTextBytes = 2048;
 
 // Announces that nothing more will succeed; StatusFromPeer reads it at the other end.
 peer::Message FailedMessage(const absl::Status& why);
@@ -47,28 +60,42 @@ class PeerLink {
   void SetWaker(Waker* waker) { connection_->SetWaker(waker); }
 
   // Queues a message, which Poll sends. Drops it after an error; see status().
-  void Send(const peer::Message& message);
+  void Queue(PeerFrame frame);
+  // Likewise, and sends what the stream accepts now.
+  void Send(PeerFrame frame);
+  void Send(const peer::Message& message) { Send(MakeFrame(message)); }
 
-  // The next message; nothing if none has arrived. A broken stream or a protocol error is
-  // permanent.
+  // The next message; nothing if none has arrived, or if the rest takes more calls (has_work). A
+  // broken stream or a protocol error is permanent.
   absl::StatusOr<std::optional<peer::Message>> Receive();
 
   // Sends queued bytes. Returns true if any were sent.
   bool Poll();
 
+  // Poll or Receive would do something now, although no further event wakes the waker.
+  bool has_work() const {
+    return !status_.ok() || connection_->readable() || (!flushed() && connection_->writable());
+  }
   absl::Status status() const { return status_; }
-  bool flushed() const { return sent_ == outgoing_.size(); }
+  bool flushed() const { return outgoing_.empty(); }
+  // Bytes read and written so far.
+  uint64_t moved_bytes() const { return moved_bytes_; }
+  // Bytes of an incomplete message.
+  size_t buffered_bytes() const { return incoming_.size(); }
   Endpoint remote() const { return connection_->remote(); }
 
  private:
+  absl::StatusOr<size_t> WriteSome(size_t most);
   absl::Status Fill();
 
   std::unique_ptr<Connection> connection_;
   uint32_t most_bytes_;
   absl::Status status_;
-  std::string outgoing_;
-  size_t sent_ = 0;  // bytes of outgoing_ sent
+  std::deque<PeerFrame> outgoing_;
+  size_t backlog_ = 0;  // bytes of outgoing_
+  size_t sent_ = 0;     // bytes of the first frame that are sent
   std::string incoming_;
+  uint64_t moved_bytes_ = 0;
 };
 
 }  // namespace mccs

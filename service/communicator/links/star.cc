@@ -41,10 +41,10 @@ void Star::Link(Spoke& spoke, std::unique_ptr<PeerLink> link) {
 }
 
 // An error is found by Receive.
-void Star::Send(Spoke& spoke, const peer::Message& message) {
+void Star::Queue(Spoke& spoke, PeerFrame frame) {
   if (spoke.link == nullptr) return;
-  spoke.link->Send(message);
-  if (!spoke.link->status().ok()) spoke.Wake();
+  spoke.link->Queue(std::move(frame));
+  spoke.Wake();
 }
 
 void Star::Broadcast(const peer::Message& message) {
@@ -52,13 +52,14 @@ void Star::Broadcast(const peer::Message& message) {
     SendToLeader(message);
     return;
   }
-  for (Spoke& spoke : links_) Send(spoke, message);
+  QueueForAllBut(self_, message);
 }
 
 void Star::SendToLeader(const peer::Message& message) {
   Spoke& leader = At(leader_);
   if (leader.link != nullptr) {
-    Send(leader, message);
+    leader.link->Send(message);
+    if (!leader.link->status().ok() || !leader.link->flushed()) leader.Wake();
   } else if (dial_ != nullptr && outbox_.size() < kMaxOutbox) {
     outbox_.push_back(message);
   }
@@ -69,9 +70,13 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
     lost_ = leader_;
     return std::exchange(dial_status_, absl::OkStatus());
   }
-  while (auto* const spoke = static_cast<Spoke*>(ready_.Next())) {
+  while (left_ > 0) {
+    auto* const spoke = static_cast<Spoke*>(ready_.Next());
+    if (spoke == nullptr) return std::nullopt;
     if (spoke->link == nullptr) continue;
+    const uint64_t before = spoke->link->moved_bytes();
     auto message = spoke->link->Receive();
+    Spend(kLinkCost + static_cast<int64_t>(spoke->link->moved_bytes() - before));
     if (!message.ok()) {
       const std::string why(message.status().message());
       spoke->link.reset();
@@ -80,18 +85,44 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
       lost_ = spoke->host;
       return absl::UnavailableError(why);
     }
-    if (!message->has_value()) continue;
+    if (!message->has_value()) {
+      if (spoke->link->has_work()) spoke->List();
+      continue;
+    }
     spoke->List();  // there may be another one
-    if (leads() && IsForAllHosts(**message)) ForwardToMembers(spoke->host, **message);
+    if (leads() && IsForAllHosts(**message)) Forward(*spoke, **message);
     return StarMessage{spoke->host, std::move(**message)};
   }
+  WakeForRest();
   return std::nullopt;
 }
 
-void Star::ForwardToMembers(HostIndex from, const peer::Message& message) {
-  for (Spoke& spoke : links_) {
-    if (spoke.host != from) Send(spoke, message);
+// Cuts what it forwards to what a correct host sends.
+void Star::Forward(Spoke& from, peer::Message message) {
+  if (message.has_failed()) {
+    if (from.forwarded_failures == kMaxForwardedFailures) return;
+    ++from.forwarded_failures;
+    peer::Failed& failed = *message.mutable_failed();
+    failed.set_message(CutPeerText(failed.message()));
+  } else {
+    peer::Departed& departed = *message.mutable_departed();
+    departed.set_reason(CutPeerText(departed.reason()));
   }
+  message.DiscardUnknownFields();
+  QueueForAllBut(from.host, message);
+}
+
+void Star::QueueForAllBut(HostIndex excluded, const peer::Message& message) {
+  const PeerFrame frame = MakeFrame(message);
+  for (Spoke& spoke : links_) {
+    if (spoke.host != excluded) Queue(spoke, frame);
+  }
+  Spend(static_cast<int64_t>(links_.size()) * kQueueCost);
+}
+
+void Star::WakeForRest() {
+  if (ReadyList::Member* const next = ready_.Next(); next != nullptr) next->Wake();
+  if (ReadyList::Member* const next = ready_newcomers_.Next(); next != nullptr) next->Wake();
 }
 
 bool Star::complete() const {
@@ -111,16 +142,22 @@ void Star::MarkDeparted(HostIndex host) { At(host).departed = true; }
 
 bool Star::Poll() {
   bool moved = dial_ != nullptr && PollDial();
-  for (size_t left = ready_newcomers_.size(); left > 0; --left) {
+  left_ = kCostPerTurn;
+  for (size_t listed = ready_newcomers_.size(); listed > 0 && left_ > 0; --listed) {
+    Spend(kLinkCost);
     moved |= Identify(static_cast<Newcomer&>(*ready_newcomers_.Next()));
   }
-  // Those that are writable again.
-  for (size_t left = ready_.size(); left > 0; --left) {
+  // Those that are writable again, or have new messages.
+  for (size_t listed = ready_.size(); listed > 0 && left_ > 0; --listed) {
     auto& spoke = static_cast<Spoke&>(*ready_.Next());
     if (spoke.link == nullptr) continue;
-    moved |= spoke.link->Poll();
+    const uint64_t before = spoke.link->moved_bytes();
+    const bool sent = spoke.link->Poll();
+    if (sent) Spend(kLinkCost + static_cast<int64_t>(spoke.link->moved_bytes() - before));
+    moved |= sent;
     spoke.List();  // for Receive
   }
+  left_ = kCostPerTurn;
   return moved;
 }
 

@@ -1,11 +1,12 @@
 // The control links of one running communicator. Every member daemon has a link to the leader, the
-// daemon of rank 0, and the leader forwards what concerns all. A turn reads only links that have
-// work.
+// daemon of rank 0, and the leader forwards what concerns all. A turn serves only links that have
+// work, and a limited number of them: a program may act as all other hosts.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
 #define MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
 
+#include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
@@ -30,6 +31,15 @@ struct StarMessage {
 
 class Star {
  public:
+  // Costs of one turn: bytes that it sends, and bytes that it reads. Each link that it serves and
+  // each message for all hosts costs in addition; turn_cost.h has the unit.
+  static constexpr int64_t kCostPerTurn = 1 << 20;
+  static constexpr int64_t kLinkCost = 4 << 10;
+  // To queue a message for one of many hosts.
+  static constexpr int64_t kQueueCost = 1 << 10;
+  // Failures of one host that the leader forwards: one that was delayed, and one that follows it.
+  static constexpr int kMaxForwardedFailures = 2;
+
   // The leader of `hosts` hosts. `waker` (may be null) is woken when a link has work.
   Star(HostIndex self, int hosts, Waker* waker = nullptr)
       : Star(self, self, hosts, nullptr, waker) {}
@@ -50,14 +60,15 @@ class Star {
   // Sends to all other hosts. A member sends to the leader, which forwards.
   void Broadcast(const peer::Message& message);
   // The leader sends to one other host, unless its link has ended.
-  void SendTo(HostIndex host, const peer::Message& message) { Send(At(host), message); }
+  void SendTo(HostIndex host, PeerFrame frame) { Queue(At(host), std::move(frame)); }
+  void SendTo(HostIndex host, const peer::Message& message) { SendTo(host, MakeFrame(message)); }
   // The link to `host` has nothing queued, or has ended.
   bool flushed(HostIndex host) const { return IsFlushed(At(host)); }
   // Queues the message while the link is being opened.
   void SendToLeader(const peer::Message& message);
 
-  // The next message for this host; nothing if none has arrived. kUnavailable: the link to host
-  // `lost()` has ended.
+  // The next message for this host; nothing if none has arrived or the turn's cost is used up.
+  // kUnavailable: the link to host `lost()` has ended.
   absl::StatusOr<std::optional<StarMessage>> Receive();
   HostIndex lost() const { return lost_; }
 
@@ -72,9 +83,11 @@ class Star {
   // The leader: every other host has left or is disconnected.
   bool all_others_left() const { return linked_ == 0; }
 
-  // Opens links and sends queued messages. Returns true if anything moved.
+  // Starts a turn: opens links and sends queued messages. Returns true if anything moved.
   bool Poll();
   bool flushed() const;
+  // Of all turns so far.
+  int64_t cost() const { return cost_; }
 
  private:
   struct Spoke : ReadyList::Member {
@@ -82,6 +95,7 @@ class Star {
     const HostIndex host;
     std::unique_ptr<PeerLink> link;
     bool departed = false;
+    int forwarded_failures = 0;
   };
   // A connection whose Hello has not been read.
   struct Newcomer : ReadyList::Member {
@@ -94,11 +108,19 @@ class Star {
   const Spoke& At(HostIndex host) const { return links_[static_cast<size_t>(host.value())]; }
   Spoke& At(HostIndex host) { return links_[static_cast<size_t>(host.value())]; }
   void Link(Spoke& spoke, std::unique_ptr<PeerLink> link);
-  static void Send(Spoke& spoke, const peer::Message& message);
+  // Queues the message for a later turn.
+  static void Queue(Spoke& spoke, PeerFrame frame);
   static bool IsFlushed(const Spoke& spoke) {
     return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
   }
-  void ForwardToMembers(HostIndex from, const peer::Message& message);
+  void QueueForAllBut(HostIndex excluded, const peer::Message& message);
+  void Forward(Spoke& from, peer::Message message);
+  void Spend(int64_t cost) {
+    left_ -= cost;
+    cost_ += cost;
+  }
+  // The links that still have work get a turn of their own.
+  void WakeForRest();
   bool PollDial();
   bool Identify(Newcomer& newcomer);
 
@@ -113,6 +135,8 @@ class Star {
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened
   absl::Status dial_status_;
+  int64_t left_ = kCostPerTurn;  // of the turn
+  int64_t cost_ = 0;
   HostIndex lost_;
 };
 

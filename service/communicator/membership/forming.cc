@@ -8,9 +8,11 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "proto/strategy.pb.h"
+#include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
 namespace {
@@ -28,7 +30,7 @@ uint32_t MostRosterBytes(int ranks) {
 }
 
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
-                          int ranks, Waker& waker) {
+                          int ranks, const std::string& tenant, Waker& waker) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
           .dial = {.route = {.to = {host, id.port}, .connect = {}},
@@ -37,6 +39,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .waker = &waker},
           .keep_dialing = id.guessable != 0 || id.derived != 0,
           .relay = environment.relay,
+          .tenant = tenant,
           .most_roster_bytes = MostRosterBytes(ranks),
           .log = environment.log};
 }
@@ -77,9 +80,10 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
       formation_(formation),
       waker_(waker),
       secret_(SecretOf(first.id)),
-      joining_(first.roster == nullptr ? std::make_unique<Joining>(
-                                             OptionsFor(environment, first.id, first.ranks, waker))
-                                       : nullptr),
+      joining_(first.roster == nullptr
+                   ? std::make_unique<Joining>(
+                         OptionsFor(environment, first.id, first.ranks, first.tenant, waker))
+                   : nullptr),
       known_roster_(first.roster),
       expected_{.id = CommId(first.id.comm_id),
                 .any_id = first.id.guessable != 0,
@@ -211,6 +215,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
                                                 .log = env_.log,
                                                 .id = formation_.id,
                                                 .secret = secret_,
+                                                .tenant = formation_.tenant,
                                                 .most_bytes = most_bytes,
                                                 .waker = &waker_});
   }
@@ -221,9 +226,12 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
 }
 
 absl::Status Forming::TakeReceivedRoster(std::string serialised) {
+  formation_.cost += static_cast<int64_t>(serialised.size()) * kRosterByteCost;
   peer::Roster roster;
-  if (!roster.ParseFromString(serialised))
-    return absl::DataLossError("invalid roster from the rendezvous: it cannot be parsed");
+  if (const absl::Status parsed = ParseRelayed(serialised, &roster); !parsed.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("invalid roster from the rendezvous: ", std::string(parsed.message())));
+  }
   MCCS_RETURN_IF_ERROR(TakeRoster(std::move(roster)));
   const Membership& members = *formation_.members;
   std::vector<Endpoint> children;
@@ -271,6 +279,13 @@ absl::StatusOr<bool> Forming::PollLinking() {
     if (receiver_->notified()) return false;
   }
   if (Now() < state_deadline_) return false;
+  if (star.complete()) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("timed out while waiting for the strategy of the leader, host ",
+                     formation_.members->HostName(formation_.members->leader),
+                     ": it has sent none; see mccsd's log on that host, which names the hosts that "
+                     "it waits for"));
+  }
   return absl::DeadlineExceededError(absl::StrCat(
       "timed out while opening control links to ", formation_.members->HostNames(star.Unlinked()),
       "; check that mccsd runs there and that no firewall blocks its port"));
@@ -304,9 +319,10 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
 }
 
 absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
+  formation_.cost += static_cast<int64_t>(serialised.size()) * kRosterByteCost;
   strategy::Strategy message;
-  if (!message.ParseFromString(serialised))
-    return absl::DataLossError("invalid strategy: it cannot be parsed");
+  if (const absl::Status parsed = ParseRelayed(serialised, &message); !parsed.ok())
+    return absl::DataLossError(absl::StrCat("invalid strategy: ", std::string(parsed.message())));
   const Membership& members = *formation_.members;
   MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message, members.hosts()));
   MCCS_RETURN_IF_ERROR(OpenLanes(strategy));

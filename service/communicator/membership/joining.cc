@@ -17,7 +17,7 @@ Joining::Joining(const JoiningOptions& options)
              {.kind = Relayed::kRoster,
               .relay_id = RelayIdOf(Relayed::kRoster, id_, options.dial.secret),
               .secret = options.dial.secret},
-             options.most_roster_bytes, options.dial.waker),
+             options.tenant, options.most_roster_bytes, options.dial.waker),
       dial_(std::make_unique<Dial>(options.access, options.dial)) {}
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
@@ -87,7 +87,10 @@ absl::StatusOr<bool> Joining::ReceiveMessage() {
         "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
         " ended: ", std::string(message.status().message())));
   }
-  if (!message->has_value()) return false;
+  if (!message->has_value()) {
+    if (link_->has_work() && options_.dial.waker != nullptr) options_.dial.waker->Wake();
+    return false;
+  }
   const absl::Status handled = OnMessage(**message);
   finished_ |= !handled.ok();
   MCCS_RETURN_IF_ERROR(handled);

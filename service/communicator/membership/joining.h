@@ -38,6 +38,7 @@ struct JoiningOptions {
   DialOptions dial;
   bool keep_dialing = false;
   TreeRelay* relay = nullptr;
+  std::string tenant = {};  // of the communicator
   uint32_t most_roster_bytes = kMaxPeerMessageBytes;
   Log* log = nullptr;
 };

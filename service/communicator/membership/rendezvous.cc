@@ -18,6 +18,9 @@ namespace {
 // Short enough that an init with a timeout of 1 s can name the missing ranks.
 constexpr int64_t kProgressEveryNs = 200 * kNsPerMs;
 
+// Ranks from the first missing one on that a report may name.
+constexpr int kMaxSearchedRanks = 4096;
+
 peer::Message RejectedMessage(const absl::Status& why) {
   peer::Message message;
   message.mutable_rejected()->set_error_code(static_cast<uint32_t>(why.code()));
@@ -42,9 +45,8 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
 void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
   std::unique_ptr<PendingRendezvous>& place = pending_rendezvous_[CommId(id.comm_id)];
   if (place != nullptr) return;  // A second rank of this host joined with the same id.
-  place = std::make_unique<PendingRendezvous>();
+  place = std::make_unique<PendingRendezvous>(turns_, CommId(id.comm_id), tenant);
   place->guessable = id.guessable != 0;
-  place->creator = tenant;
   std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
   std::list<CommId>& unused = unused_[tenant];
   place->unused = unused.insert(unused.end(), CommId(id.comm_id));
@@ -66,7 +68,7 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
     return;  // It ended after the handshake; closing the stream notifies the peer.
   PendingRendezvous& rendezvous = *it->second;
   if (rendezvous.joining_hosts.size() >= kMaxHostsPerRendezvous) return;
-  if (active_rendezvous_.insert(id).second) {
+  if (!std::exchange(rendezvous.active, true)) {
     auto unused = unused_.find(rendezvous.creator);
     unused->second.erase(rendezvous.unused);
     if (unused->second.empty()) unused_.erase(unused);
@@ -78,64 +80,92 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
   joining_host.Wake();
 }
 
+// ---- Turns --------------------------------------------------------------------------------------
+
 bool Rendezvous::Poll() {
-  bool moved = false;
-  for (auto it = active_rendezvous_.begin(); it != active_rendezvous_.end();) {
-    PendingRendezvous& rendezvous = *pending_rendezvous_.at(*it);
-    moved |= PollRendezvous(*it, rendezvous) || rendezvous.ready.size() > 0;
-    if (!rendezvous.over) {
-      ++it;
-      continue;
-    }
-    for (JoiningHost& joining_host : rendezvous.joining_hosts) {
-      if (joining_host.link != nullptr) {
-        CloseLater(std::move(joining_host.link),
-                   joining_host.notified ? rendezvous.roster : nullptr);
-      }
-    }
-    pending_rendezvous_.erase(*it);
-    it = active_rendezvous_.erase(it);
-  }
-  return PollClosingLinks() || moved || closing_ready_.size() > 0;
+  const bool moved = PollRanks();
+  return PollClosingLinks() || moved;
 }
+
+MonotonicNs Rendezvous::NextDeadline() const {
+  if (turns_.HasWork() || closing_turns_.HasWork()) return 0;
+  return std::min(turns_.NextDeadline(), closing_turns_.NextDeadline());
+}
+
+bool Rendezvous::PollRanks() {
+  const MonotonicNs due = turns_.NextDeadline();
+  if (!turns_.HasWork() && (due == kNever || clock_.Now() < due)) return false;
+  bool moved = false;
+  ServeTurns(turns_, clock_, kCostPerTurn, [&](TurnQueue::Participant& participant) {
+    auto& rendezvous = static_cast<PendingRendezvous&>(participant);
+    spent_ = kTurnCost;
+    moved |= PollRendezvous(rendezvous.id, rendezvous);
+    TurnQueue::Charge(rendezvous, spent_);
+    if (rendezvous.over) {
+      End(rendezvous);
+    } else if (rendezvous.ready.size() > 0) {
+      rendezvous.Wake();
+    } else if (rendezvous.joined.size() != rendezvous.reported_joined) {
+      turns_.SleepUntil(rendezvous, rendezvous.next_report);
+    }
+    return spent_;
+  });
+  return moved || turns_.HasWork();
+}
+
+void Rendezvous::End(PendingRendezvous& rendezvous) {
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) {
+    if (joining_host.link == nullptr) continue;
+    CloseLater(rendezvous.creator, std::move(joining_host.link),
+               joining_host.notified ? rendezvous.roster : nullptr);
+  }
+  pending_rendezvous_.erase(rendezvous.id);
+}
+
+// ---- Closing links ------------------------------------------------------------------------------
 
 // The peer closes the link when it has the roster or another last message, which may be in flight
 // until then.
-void Rendezvous::CloseLater(std::unique_ptr<PeerLink> link,
-                            std::shared_ptr<const peer::Message> roster) {
-  ClosingLink& closing = closing_links_.emplace_back(closing_ready_, std::move(link));
+void Rendezvous::CloseLater(const std::string& tenant, std::unique_ptr<PeerLink> link,
+                            PeerFrame roster) {
+  ClosingLink& closing = closing_links_.emplace_back(closing_turns_, tenant, std::move(link));
   closing.place = std::prev(closing_links_.end());
   closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
   closing.roster = std::move(roster);
   closing.Wake();
-  next_close_ = std::min(next_close_, closing.until);
 }
 
 bool Rendezvous::PollClosingLinks() {
+  if (closing_links_.empty()) return false;
   bool moved = false;
-  const auto remove = [&](ClosingLink& closing) {
-    requested_ -= closing.state != ClosingLink::State::kIdle ? 1 : 0;
-    closing_links_.erase(closing.place);
-  };
-  for (size_t left = closing_ready_.size(); left > 0; --left) {
-    auto& closing = static_cast<ClosingLink&>(*closing_ready_.Next());
-    moved |= closing.link->Poll();
-    ReadClosingLink(closing);
-    if (!closing.link->status().ok()) remove(closing);
-  }
-  if (requested_ > 0) SendRequestedRosters();
-  const MonotonicNs now = clock_.Now();
-  if (now < next_close_) return moved;
-  next_close_ = kNever;
-  for (auto it = closing_links_.begin(); it != closing_links_.end();) {
-    ClosingLink& closing = *it++;
-    if (now >= closing.until) {
-      remove(closing);
+  ServeTurns(closing_turns_, clock_, kCostPerTurn, [&](TurnQueue::Participant& participant) {
+    auto& closing = static_cast<ClosingLink&>(participant);
+    const uint64_t before = closing.link->moved_bytes();
+    const bool done = PollClosingLink(closing);
+    const auto bytes = static_cast<int64_t>(closing.link->moved_bytes() - before);
+    TurnQueue::Charge(closing, kLinkCost + bytes);
+    moved |= done || bytes > 0;
+    if (done) {
+      RemoveClosingLink(closing);
+    } else if (closing.link->has_work()) {
+      closing.Wake();
     } else {
-      next_close_ = std::min(next_close_, closing.until);
+      closing_turns_.SleepUntil(closing, closing.until);
     }
+    return kLinkCost + bytes;
+  });
+  return moved || closing_turns_.HasWork();
+}
+
+bool Rendezvous::PollClosingLink(ClosingLink& closing) {
+  closing.link->Poll();
+  ReadClosingLink(closing);
+  if (closing.state == ClosingLink::State::kSending && closing.link->flushed()) {
+    closing.state = ClosingLink::State::kSent;
+    --requests_[closing.tenant].sending;
+    SendRequestedRosters(closing.tenant);
   }
-  return moved;
+  return !closing.link->status().ok() || clock_.Now() >= closing.until;
 }
 
 void Rendezvous::ReadClosingLink(ClosingLink& closing) {
@@ -147,40 +177,46 @@ void Rendezvous::ReadClosingLink(ClosingLink& closing) {
     if (!requests) continue;  // It was sent before the peer knew of the end.
     closing.state = ClosingLink::State::kRequested;
     closing.until = clock_.Now() + kRosterRequestTimeoutNs;
-    ++requested_;
+    std::list<ClosingLink*>& waiting = requests_[closing.tenant].waiting;
+    closing.request = waiting.insert(waiting.end(), &closing);
+    SendRequestedRosters(closing.tenant);
   }
   closing.Wake();
 }
 
-// Linear, and only while hosts request rosters.
-void Rendezvous::SendRequestedRosters() {
-  auto sending = std::ranges::count_if(closing_links_, [](const ClosingLink& closing) {
-    return closing.state == ClosingLink::State::kSending && !closing.link->flushed();
-  });
-  for (ClosingLink& closing : closing_links_) {
-    if (sending >= kMaxRostersAtOnce) return;
-    if (closing.state != ClosingLink::State::kRequested) continue;
-    closing.link->Send(*std::exchange(closing.roster, nullptr));
-    closing.state = ClosingLink::State::kSending;
-    closing.until = clock_.Now() + kRendezvousCloseTimeoutNs;
-    closing.Wake();
-    ++sending;
+void Rendezvous::RemoveClosingLink(ClosingLink& closing) {
+  const std::string tenant = closing.tenant;
+  if (closing.state == ClosingLink::State::kRequested) {
+    requests_[tenant].waiting.erase(closing.request);
+  } else if (closing.state == ClosingLink::State::kSending) {
+    --requests_[tenant].sending;
   }
+  closing_links_.erase(closing.place);
+  SendRequestedRosters(tenant);
 }
 
-MonotonicNs Rendezvous::NextDeadline() const {
-  MonotonicNs next = next_close_;
-  for (CommId id : active_rendezvous_) {
-    const PendingRendezvous& rendezvous = *pending_rendezvous_.at(id);
-    if (rendezvous.joined.size() != rendezvous.reported_joined)
-      next = std::min(next, rendezvous.next_report);
+void Rendezvous::SendRequestedRosters(const std::string& tenant) {
+  const auto known = requests_.find(tenant);
+  if (known == requests_.end()) return;
+  Requests& requests = known->second;
+  while (!requests.waiting.empty() && requests.sending < kMaxRostersAtOnce) {
+    ClosingLink& next = *requests.waiting.front();
+    requests.waiting.pop_front();
+    next.link->Queue(std::exchange(next.roster, nullptr));
+    next.state = ClosingLink::State::kSending;
+    next.until = clock_.Now() + kRendezvousCloseTimeoutNs;
+    next.Wake();
+    ++requests.sending;
   }
-  return next;
+  if (requests.waiting.empty() && requests.sending == 0) requests_.erase(known);
 }
+
+// ---- Ranks --------------------------------------------------------------------------------------
 
 bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
   bool moved = false;
-  for (size_t left = rendezvous.ready.size(); left > 0 && !rendezvous.over; --left) {
+  for (size_t listed = rendezvous.ready.size(); listed > 0 && !rendezvous.over; --listed) {
+    if (spent_ >= kCostPerTurn) break;
     auto& joining_host = static_cast<JoiningHost&>(*rendezvous.ready.Next());
     if (!PollHost(id, rendezvous, joining_host, moved)) continue;
     if (joining_host.ranks.empty()) {  // It registered no rank, so nothing is lost.
@@ -205,11 +241,18 @@ bool Rendezvous::PollRendezvous(CommId id, PendingRendezvous& rendezvous) {
 
 bool Rendezvous::PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
                           bool& moved) {
+  const uint64_t before = joining_host.link->moved_bytes();
   moved |= joining_host.link->Poll();
-  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
+  Spend(kLinkCost + static_cast<int64_t>(joining_host.link->moved_bytes() - before));
+  for (int i = 0; i < kPeerMessagesPerTurn && spent_ < kCostPerTurn; ++i) {
+    const uint64_t read = joining_host.link->moved_bytes();
     auto message = joining_host.link->Receive();
+    Spend(kLinkCost + static_cast<int64_t>(joining_host.link->moved_bytes() - read));
     if (!message.ok()) return true;
-    if (!message->has_value()) return false;
+    if (!message->has_value()) {
+      if (joining_host.link->has_work()) joining_host.List();
+      return false;
+    }
     moved = true;
     if ((*message)->has_join()) {
       HandleJoin(id, rendezvous, joining_host, (*message)->join());
@@ -235,10 +278,11 @@ bool Rendezvous::PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost&
 void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
                             const peer::Join& join) {
   if (rendezvous.guessable && join.tenant() != rendezvous.creator && joining_host.ranks.empty()) {
-    RejectHost(joining_host, absl::PermissionDeniedError(
-                                 absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
-                                              " belongs to a job of tenant ", rendezvous.creator,
-                                              "; use another address or port")));
+    RejectHost(
+        rendezvous, joining_host,
+        absl::PermissionDeniedError(absl::StrCat("NCCL_COMM_ID of communicator ", FormatCommId(id),
+                                                 " belongs to a job of tenant ", rendezvous.creator,
+                                                 "; use another address or port")));
     return;
   }
   if (absl::Status status = CheckJoin(rendezvous, joining_host, join); !status.ok()) {
@@ -252,9 +296,11 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
   }
   joining_host.name = join.host();
   joining_host.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
-  joining_host.position = join.position();
   const int rank = join.rank().rank();
-  joining_host.ranks[rank] = join;
+  peer::Join& known = joining_host.ranks[rank];
+  known = join;
+  known.DiscardUnknownFields();  // The roster has parts of it.
+  joining_host.position = known.position();
   rendezvous.joined[rank] = &joining_host;
   if (rendezvous.joined.size() == static_cast<size_t>(rendezvous.ranks)) SendRoster(id, rendezvous);
 }
@@ -311,7 +357,9 @@ void Rendezvous::SendMissing(PendingRendezvous& rendezvous) {
   rendezvous.reported_joined = rendezvous.joined.size();
   peer::Message message;
   peer::Waiting* waiting = message.mutable_waiting();
-  for (int rank = 0; rank < rendezvous.ranks; ++rank) {
+  while (rendezvous.joined.contains(rendezvous.first_missing)) ++rendezvous.first_missing;
+  const int first = rendezvous.first_missing;
+  for (int rank = first; rank < std::min(rendezvous.ranks, first + kMaxSearchedRanks); ++rank) {
     if (rendezvous.joined.contains(rank)) continue;
     if (waiting->missing_ranks_size() == static_cast<int>(kMaxNamedMissingRanks)) break;
     waiting->add_missing_ranks(rank);
@@ -319,7 +367,8 @@ void Rendezvous::SendMissing(PendingRendezvous& rendezvous) {
   waiting->set_more(
       static_cast<uint32_t>(static_cast<size_t>(rendezvous.ranks) - rendezvous.joined.size()) -
       static_cast<uint32_t>(waiting->missing_ranks_size()));
-  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(message);
+  const PeerFrame frame = MakeFrame(message);
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(frame);
 }
 
 void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
@@ -353,31 +402,35 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
   }
   log_.Info("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ", rendezvous.ranks,
             " ranks have joined from ", rendezvous.joining_hosts.size(), " hosts");
-  auto message = std::make_shared<peer::Message>();
-  message->set_roster(roster.SerializeAsString());
-  peer::Message notice;
+  peer::Message message;
+  message.set_roster(roster.SerializeAsString());
+  Spend(static_cast<int64_t>(message.roster().size()) * kRosterByteCost);
+  rendezvous.roster = MakeFrame(message);
+  PeerFrame notice;
   if (order.size() > kDirectReceivers) {
-    notice.mutable_roster_notice()->set_hash(RelayHash(rendezvous.secret, message->roster()));
+    peer::Message hash;
+    hash.mutable_roster_notice()->set_hash(RelayHash(rendezvous.secret, message.roster()));
+    notice = MakeFrame(hash);
   }
   for (size_t i = 0; i < order.size(); ++i) {
     JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(order[i].value())];
     joining_host.notified = i >= kDirectReceivers;
-    joining_host.Send(joining_host.notified ? notice : *message);
+    joining_host.Send(joining_host.notified ? notice : rendezvous.roster);
   }
-  rendezvous.roster = std::move(message);
   rendezvous.over = true;
 }
 
-void Rendezvous::RejectHost(JoiningHost& joining_host, const absl::Status& why) {
-  joining_host.link->Send(RejectedMessage(why));
-  CloseLater(std::move(joining_host.link), nullptr);
+void Rendezvous::RejectHost(const PendingRendezvous& rendezvous, JoiningHost& joining_host,
+                            const absl::Status& why) {
+  joining_host.link->Queue(MakeFrame(RejectedMessage(why)));
+  CloseLater(rendezvous.creator, std::move(joining_host.link), nullptr);
 }
 
 void Rendezvous::RejectRendezvous(CommId id, PendingRendezvous& rendezvous,
                                   const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
-  const peer::Message message = RejectedMessage(why);
-  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(message);
+  const PeerFrame frame = MakeFrame(RejectedMessage(why));
+  for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(frame);
   rendezvous.over = true;
 }
 

@@ -8,15 +8,18 @@
 //                      or a daemon that withdraws or disconnects with ranks ──► all get an error
 //                      message, rendezvous removed
 //
+// A program may act as all daemons of many rendezvous. So they get turns by tenant (turn_queue.h),
+// and a turn of the engine serves a limited part of their links.
+//
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_RENDEZVOUS_H_
 
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,8 @@
 #include "base/ready_list.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/turns/turn_cost.h"
+#include "service/communicator/turns/turn_queue.h"
 #include "service/transport/handshake.h"
 
 namespace mccs {
@@ -43,11 +48,16 @@ inline constexpr size_t kMaxJoinBytes = 4096;
 // How long a joining host may take to read the last message of a rendezvous, or to request the
 // roster.
 inline constexpr int64_t kRendezvousCloseTimeoutNs = 10 * kNsPerSec;
-// Requested rosters that are sent at once, of all rendezvous; others wait.
+// Requested rosters that are sent at once, of one tenant; others wait.
 inline constexpr int kMaxRostersAtOnce = 16;
 
 class Rendezvous {
  public:
+  // Costs (turn_cost.h) of one turn: of collecting ranks, and of closing links.
+  static constexpr int64_t kCostPerTurn = 1 << 20;
+  // Of a link that is served, and of a message that is handled, besides its bytes.
+  static constexpr int64_t kLinkCost = 8 << 10;
+
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
 
@@ -63,7 +73,7 @@ class Rendezvous {
   // Takes a daemon that has proven to know the secret of rendezvous `id`.
   void Accept(CommId id, std::unique_ptr<Connection> connection);
 
-  // Returns true if anything moved.
+  // One turn. Returns true if anything moved or another turn is needed at once.
   bool Poll();
   // The next time at which Poll has work even if nothing arrives; never if there is none.
   MonotonicNs NextDeadline() const;
@@ -76,9 +86,10 @@ class Rendezvous {
   struct JoiningHost final : ReadyList::Member {
     JoiningHost(ReadyList& ready, std::unique_ptr<PeerLink> l)
         : Member(ready), link(std::move(l)) {}
-    void Send(const peer::Message& message) {
-      link->Send(message);
-      if (!link->status().ok()) Wake();
+    // In a later turn.
+    void Send(const PeerFrame& frame) {
+      link->Queue(frame);
+      Wake();
     }
     std::unique_ptr<PeerLink> link;
     std::string name;
@@ -88,31 +99,46 @@ class Rendezvous {
     bool notified = false;  // of the roster, which another host forwards to it
     std::list<JoiningHost>::iterator place;
   };
-  struct PendingRendezvous {
+  struct PendingRendezvous final : TurnQueue::Participant {
+    // `tenant`: that asked for the id.
+    PendingRendezvous(TurnQueue& turns, CommId own_id, const std::string& tenant)
+        : Participant(turns, tenant), id(own_id), creator(tenant) {}
+    const CommId id;
+    const std::string creator;
     Secret secret{};
     bool guessable = false;
-    std::string creator;                 // the tenant that asked for the id
-    std::list<CommId>::iterator unused;  // valid while no rank has joined
+    bool active = false;                 // some host has connected
+    std::list<CommId>::iterator unused;  // until then
     int ranks = 0;                       // size; known from the first join, like the names
     std::string tenant, comm_name;
-    ReadyList ready;  // of joining_hosts
+    ReadyList ready{this};  // of joining_hosts
     std::list<JoiningHost> joining_hosts;
     absl::flat_hash_map<int, const JoiningHost*> joined;  // by rank
-    std::shared_ptr<const peer::Message> roster;          // when all have joined
+    PeerFrame roster;                                     // when all have joined
+    int first_missing = 0;                                // no lower rank is missing
     size_t reported_joined = 0;   // joined.size() at the last report of missing ranks
     MonotonicNs next_report = 0;  // time of the next report, if joined has changed
     bool over = false;
   };
+  struct ClosingLink;
+  // The rosters that hosts of one tenant have requested.
+  struct Requests {
+    std::list<ClosingLink*> waiting;
+    int sending = 0;
+  };
   // A link whose last message may still be in flight.
-  struct ClosingLink final : ReadyList::Member {
-    enum class State : uint8_t { kIdle, kRequested, kSending };
-    ClosingLink(ReadyList& ready, std::unique_ptr<PeerLink> l) : Member(ready), link(std::move(l)) {
+  struct ClosingLink final : TurnQueue::Participant {
+    enum class State : uint8_t { kIdle, kRequested, kSending, kSent };
+    ClosingLink(TurnQueue& turns, const std::string& own_tenant, std::unique_ptr<PeerLink> l)
+        : Participant(turns, own_tenant), tenant(own_tenant), link(std::move(l)) {
       link->SetWaker(this);
     }
+    const std::string tenant;
     std::unique_ptr<PeerLink> link;
     MonotonicNs until = 0;
-    std::shared_ptr<const peer::Message> roster;  // that the host was only notified of
-    State state = State::kIdle;                   // of `roster`
+    PeerFrame roster;                           // that the host was only notified of
+    State state = State::kIdle;                 // of `roster`
+    std::list<ClosingLink*>::iterator request;  // in kRequested
     std::list<ClosingLink>::iterator place;
   };
 
@@ -123,27 +149,35 @@ class Rendezvous {
                          const peer::Join& join) const;
   // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
   // guess an id from NCCL_COMM_ID, and must not end another tenant's rendezvous.
-  void RejectHost(JoiningHost& joining_host, const absl::Status& why);
+  void RejectHost(const PendingRendezvous& rendezvous, JoiningHost& joining_host,
+                  const absl::Status& why);
   void SendMissing(PendingRendezvous& rendezvous);
   void SendRoster(CommId id, PendingRendezvous& rendezvous);
   void RejectRendezvous(CommId id, PendingRendezvous& rendezvous, const absl::Status& why);
   // Reads a host's messages; true if it has ended.
   bool PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host, bool& moved);
-  void CloseLater(std::unique_ptr<PeerLink> link, std::shared_ptr<const peer::Message> roster);
+  void End(PendingRendezvous& rendezvous);
+  void CloseLater(const std::string& tenant, std::unique_ptr<PeerLink> link, PeerFrame roster);
+  bool PollRanks();
   bool PollClosingLinks();
+  // Returns true if the link is no longer needed.
+  bool PollClosingLink(ClosingLink& closing);
   void ReadClosingLink(ClosingLink& closing);
-  void SendRequestedRosters();
+  void RemoveClosingLink(ClosingLink& closing);
+  void SendRequestedRosters(const std::string& tenant);
+  void Spend(int64_t cost) { spent_ += cost; }
 
   Random& random_;
   const Clock& clock_;
   Log& log_;
+  TurnQueue turns_{kControlQuantum};          // of pending_rendezvous_
+  TurnQueue closing_turns_{kControlQuantum};  // of closing_links_
+  int64_t spent_ = 0;                         // by the rendezvous or link whose turn it is
   absl::flat_hash_map<CommId, std::unique_ptr<PendingRendezvous>> pending_rendezvous_;
-  std::set<CommId> active_rendezvous_;               // those with at least one host
-  std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
-  ReadyList closing_ready_;                          // of closing_links_
+  // Those without a host, by tenant, oldest first.
+  std::map<std::string, std::list<CommId>> unused_;
   std::list<ClosingLink> closing_links_;
-  MonotonicNs next_close_ = kNever;  // not later than the first ClosingLink::until
-  size_t requested_ = 0;             // closing links in kRequested and kSending
+  absl::flat_hash_map<std::string, Requests> requests_;  // by tenant
 };
 
 }  // namespace mccs

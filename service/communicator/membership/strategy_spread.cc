@@ -37,11 +37,16 @@ StrategySource::StrategySource(Star& star, const Membership& members, const Secr
     : star_(star), may_request_(static_cast<size_t>(members.hosts())) {
   strategy::Strategy message;
   ToProto(strategy, &message);
-  open_.mutable_open()->set_strategy(message.SerializeAsString());
-  peer::Message notice;
+  peer::Message open;
+  open.mutable_open()->set_strategy(message.SerializeAsString());
+  open_ = MakeFrame(open);
+  PeerFrame notice;
   const int receivers = members.hosts() - 1;
-  if (receivers > kDirectReceivers)
-    notice.mutable_open_notice()->set_hash(RelayHash(secret, open_.open().strategy()));
+  if (receivers > kDirectReceivers) {
+    peer::Message hash;
+    hash.mutable_open_notice()->set_hash(RelayHash(secret, open.open().strategy()));
+    notice = MakeFrame(hash);
+  }
   for (int receiver = 0; receiver < receivers; ++receiver) {
     const HostIndex host = HostOf(receiver, members.leader);
     const bool direct = receiver < kDirectReceivers;
@@ -76,7 +81,7 @@ bool StrategySource::Poll() {
 StrategyReceiver::StrategyReceiver(const Options& options)
     : options_(options),
       inbox_(std::in_place, *options.relay, StrategySubject(options.id, options.secret),
-             options.most_bytes, options.waker) {}
+             options.tenant, options.most_bytes, options.waker) {}
 
 absl::Status StrategyReceiver::OnNotice(const peer::OpenNotice& notice) {
   if (notified()) return absl::DataLossError("duplicate message");

@@ -58,7 +58,7 @@ class StrategySource {
 
  private:
   Star& star_;
-  peer::Message open_;
+  PeerFrame open_;
   std::vector<bool> may_request_;  // by HostIndex
   std::deque<HostIndex> requests_;
   std::vector<HostIndex> answering_;  // links that may still have a part of the answer to send
@@ -74,6 +74,7 @@ class StrategyReceiver {
     Log* log = nullptr;
     CommId id;
     Secret secret{};
+    std::string tenant = {};
     uint32_t most_bytes = kMaxPeerMessageBytes;  // of a message
     Waker* waker = nullptr;
   };

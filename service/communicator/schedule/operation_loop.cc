@@ -153,6 +153,9 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
   return posted_first ? false : TryStart(kPosted);
 }
 
+static_assert(kMaxPostedAhead == kMaxRunningOperations,
+              "a rank shows as many collectives as may run");
+
 // Collectives that were captured never overlap others: replays and posted calls alternate.
 absl::StatusOr<bool> OperationLoop::TryOverlap() {
   if (running_.front()->key != kPosted || running_.size() == kMaxRunningOperations) return false;

@@ -172,13 +172,13 @@ class JoiningTest : public testing::Test {
   int requests_ = 0;  // of the roster
   std::optional<peer::Failed> farewell_;
   const PeerAccess access_{&network_.HostNetwork(kHere), &random_, &clock_};
-  TreeRelay relay_{access_};
+  TreeRelay relay_{access_, log_};
   PeerListener relay_door_{
       std::move(*network_.HostNetwork(kHere).Listen({kHere, kPort})),
       [this](const Preamble& preamble) { return relay_.SecretOf(preamble.comm_id); }, random_,
       *quiet_};
   const PeerAccess far_access_{&network_.HostNetwork(kFar), &random_, &clock_};
-  TreeRelay forwarder_{far_access_};
+  TreeRelay forwarder_{far_access_, log_};
   std::unique_ptr<Joining> joining_;
   MonotonicNs started_ = 0;
   absl::Status status_;

@@ -57,6 +57,47 @@ TEST_F(PeerLinkTest, ResumesAfterFullStream) {
   EXPECT_EQ(ReceiveText(), "timeout");
 }
 
+TEST_F(PeerLinkTest, ReadsALongMessageInParts) {
+  wire_->Deliver(Failed(std::string(4 * kPeerBytesPerCall, 'x')));
+  const size_t all = wire_->to_read.size();
+  int calls = 0;
+  for (size_t before = all; ReceiveText() == "nothing"; before = wire_->to_read.size()) {
+    EXPECT_LE(before - wire_->to_read.size(), kPeerBytesPerCall + (32 << 10));
+    ASSERT_TRUE(link_.has_work());
+    ++calls;
+  }
+  EXPECT_GE(calls, 3);
+  EXPECT_EQ(link_.moved_bytes(), all);
+  EXPECT_FALSE(link_.has_work());
+}
+
+TEST_F(PeerLinkTest, WritesALongMessageInParts) {
+  link_.Send(Failed(std::string(4 * kPeerBytesPerCall, 'x')));
+  EXPECT_EQ(wire_->written.size(), kPeerBytesPerCall);
+  while (link_.has_work()) link_.Poll();
+  wire_->to_read = wire_->written;
+  std::string received;
+  while ((received = ReceiveText()) == "nothing") {
+  }
+  EXPECT_EQ(received, std::string(4 * kPeerBytesPerCall, 'x'));
+}
+
+// One message to many peers is stored once.
+TEST_F(PeerLinkTest, SharesAFrame) {
+  const PeerFrame frame = MakeFrame(Failed("to all"));
+  wire_->room = 3;
+  link_.Queue(frame);
+  EXPECT_TRUE(wire_->written.empty());
+  EXPECT_EQ(frame.use_count(), 2);
+  link_.Poll();
+  wire_->room = 1000;
+  link_.Send(Failed("to one"));
+  EXPECT_EQ(frame.use_count(), 1);
+  wire_->to_read = wire_->written;
+  EXPECT_EQ(ReceiveText(), "to all");
+  EXPECT_EQ(ReceiveText(), "to one");
+}
+
 TEST_F(PeerLinkTest, RejectsTooLongMessageBeforeBuffering) {
   const uint32_t length = htonl(kMaxPeerMessageBytes + 1);
   wire_->to_read.assign(reinterpret_cast<const char*>(&length), sizeof(length));

@@ -335,6 +335,51 @@ TEST_F(RendezvousTest, TruncatesMissingRanks) {
   EXPECT_LT(a->written.size(), 200u);
 }
 
+// ---- Turns --------------------------------------------------------------------------------------
+
+// A program may act as all daemons of a large communicator.
+TEST_F(RendezvousTest, ATurnReadsALimitedNumberOfRanks) {
+  constexpr int kHosts = 64;
+  constexpr int kRanksPerHost = 32;
+  const auto id = Make();
+  std::vector<std::shared_ptr<FakeWire>> wires;
+  for (int h = 0; h < kHosts; ++h) {
+    wires.push_back(Connect(id));
+    for (int r = 0; r < kRanksPerHost; ++r)
+      wires.back()->Deliver(Join(kHosts * kRanksPerHost + 1, h * kRanksPerHost + r, "h"));
+    wires.back()->waker->Wake();
+  }
+  const auto unread = [&] {
+    size_t ranks = 0;
+    for (const auto& wire : wires) ranks += wire->to_read.size();
+    return ranks;
+  };
+  int turns = 0;
+  for (; unread() > 0 && turns < 10'000; ++turns) {
+    EXPECT_TRUE(rendezvous_.Poll()) << "a turn that leaves work must be followed by another one";
+  }
+  // One read takes several messages.
+  EXPECT_GE(turns, kHosts * kRanksPerHost * Rendezvous::kLinkCost / Rendezvous::kCostPerTurn / 2);
+  Run();
+}
+
+TEST_F(RendezvousTest, RanksOfOneTenantDoNotDelayThoseOfAnother) {
+  constexpr int kHosts = 64;
+  const auto flooded = Make("red");
+  for (int h = 0; h < kHosts; ++h) {
+    auto wire = Connect(flooded);
+    for (int r = 0; r < 100; ++r) wire->Deliver(Join(kHosts * 100 + 1, h * 100 + r, "h", "red"));
+    wire->waker->Wake();
+  }
+  const auto id = Make("blue");
+  auto a = Connect(id);
+  a->Deliver(Join(1, 0, "h0"));
+  a->waker->Wake();
+  for (int turn = 0; turn < 3; ++turn) rendezvous_.Poll();
+  ASSERT_FALSE(a->Written().empty());
+  EXPECT_TRUE(a->Written().back().has_roster());
+}
+
 TEST_F(RendezvousTest, WaitingRendezvousHasNoDeadline) {
   const auto id = Make();
   auto a = Connect(id);

@@ -75,6 +75,7 @@ TEST_F(StarTest, LeaderForwardsMessagesForAll) {
   auto received = star_.Receive();
   ASSERT_TRUE(received.ok() && received->has_value());
   EXPECT_EQ((*received)->from, HostIndex(1));
+  star_.Poll();
   EXPECT_FALSE(two->written.empty());
   EXPECT_TRUE(one->written.empty());
 }
@@ -109,7 +110,9 @@ TEST(StarTurns, WakeTheOwnerAndReadOnlyLinksWithWork) {
     EXPECT_FALSE(star.Receive().value().has_value());
   }
   owner.wakes = 0;
-  for (const auto& wire : wires) wire->Deliver(Departed(1));
+  peer::Message ready;  // for the leader alone
+  ready.mutable_ready();
+  for (const auto& wire : wires) wire->Deliver(ready);
   star.Poll();
   EXPECT_FALSE(star.Receive().value().has_value()) << "no link had work";
   wires[1]->waker->Wake();
@@ -118,6 +121,106 @@ TEST(StarTurns, WakeTheOwnerAndReadOnlyLinksWithWork) {
   ASSERT_TRUE(received.ok() && received->has_value());
   EXPECT_EQ((*received)->from, HostIndex(2));
   EXPECT_FALSE(star.Receive().value().has_value()) << "the other link had no work";
+}
+
+peer::Message StalledOn(size_t bytes) {
+  peer::Message message;
+  message.mutable_stalled_on()->set_message(std::string(bytes, 'x'));
+  return message;
+}
+
+peer::Message Failure(const std::string& text) {
+  peer::Message message;
+  message.mutable_failed()->set_message(text);
+  return message;
+}
+
+// A program may act as all members of a large communicator. These are the turns of its leader.
+class StarOfManyTest : public testing::Test {
+ protected:
+  static constexpr int kHosts = 100;
+
+  void SetUp() override {
+    for (int host = 1; host < kHosts; ++host) {
+      wires_.push_back(std::make_shared<FakeWire>());
+      star_.Accept(std::make_unique<FakeConnection>(wires_.back()));
+      wires_.back()->Deliver(Hello(host));
+    }
+    while (Turn() > 0 || !star_.complete()) {
+    }
+  }
+  // Runs a turn. Returns the number of messages received.
+  int Turn() {
+    owner_.wakes = 0;
+    star_.Poll();
+    int messages = 0;
+    for (;; ++messages) {
+      const auto received = star_.Receive();
+      EXPECT_TRUE(received.ok()) << received.status();
+      if (!received.ok() || !received->has_value()) return messages;
+    }
+  }
+  size_t Unread() const {
+    size_t bytes = 0;
+    for (const auto& wire : wires_) bytes += wire->to_read.size();
+    return bytes;
+  }
+  size_t Written() const {
+    size_t bytes = 0;
+    for (const auto& wire : wires_) bytes += wire->written.size();
+    return bytes;
+  }
+  void WakeAll() {
+    for (const auto& wire : wires_) wire->waker->Wake();
+  }
+
+  CountingWaker owner_;
+  Star star_{HostIndex(0), kHosts, &owner_};
+  std::vector<std::shared_ptr<FakeWire>> wires_;  // of hosts 1, 2, …
+};
+
+TEST_F(StarOfManyTest, ATurnReadsALimitedNumberOfBytes) {
+  for (const auto& wire : wires_) wire->Deliver(StalledOn(512 << 10));
+  WakeAll();
+  int received = 0;
+  for (int turn = 0; turn < 10'000 && Unread() > 0; ++turn) {
+    const size_t before = Unread();
+    received += Turn();
+    EXPECT_LE(before - Unread(), Star::kCostPerTurn + kPeerBytesPerCall) << "turn " << turn;
+    if (Unread() > 0) {
+      EXPECT_GT(owner_.wakes, 0) << "the rest needs another turn";
+    }
+  }
+  EXPECT_EQ(received, kHosts - 1);
+  EXPECT_GE(star_.cost(), (kHosts - 1) * (512 << 10)) << "the tenant pays";
+}
+
+TEST_F(StarOfManyTest, ATurnSendsALimitedNumberOfBytes) {
+  star_.Broadcast(StalledOn(256 << 10));
+  EXPECT_EQ(Written(), 0u) << "the caller's turn sends nothing";
+  for (int turn = 0; turn < 10'000 && !star_.flushed(); ++turn) {
+    const size_t before = Written();
+    Turn();
+    EXPECT_LE(Written() - before, Star::kCostPerTurn + kPeerBytesPerCall) << "turn " << turn;
+    if (!star_.flushed()) {
+      EXPECT_GT(owner_.wakes, 0) << "the rest needs another turn";
+    }
+  }
+  for (const auto& wire : wires_) EXPECT_EQ(wire->Written().size(), 1u);
+}
+
+TEST_F(StarOfManyTest, ForwardsFailuresOfLimitedLengthAndNumber) {
+  for (int i = 0; i < 2 * kHosts; ++i) wires_[0]->Deliver(Failure(std::string(64 << 10, 'x')));
+  wires_[0]->waker->Wake();
+  while (Turn() > 0 || !star_.flushed()) {
+  }
+  EXPECT_EQ(wires_[1]->Written().size(), static_cast<size_t>(Star::kMaxForwardedFailures));
+  EXPECT_LE(wires_[1]->written.size(), Star::kMaxForwardedFailures * (kMaxPeerTextBytes + 100));
+  wires_[2]->Deliver(Failure("another host's"));
+  wires_[2]->waker->Wake();
+  while (Turn() > 0 || !star_.flushed()) {
+  }
+  EXPECT_EQ(wires_[1]->Written().back().failed().message(), "another host's");
 }
 
 TEST_F(StarTest, IsFlushedWhenEverythingIsWritten) {

@@ -181,7 +181,7 @@ class StrategyReceiverTest : public testing::Test {
   SeededRandom random_{1};
   RecordingLog log_;
   const PeerAccess access_{&network_.HostNetwork("10.0.0.1"), &random_, &clock_};
-  TreeRelay relay_{access_};
+  TreeRelay relay_{access_, log_};
   Star star_{HostIndex(1), HostIndex(0), 2, nullptr};
   std::optional<StrategyReceiver> receiver_;
 };

@@ -214,6 +214,25 @@ TEST_F(RankEndTurnTest, ATenantsAbortsDoNotDelayTheEndOfAnothersRank) {
   EXPECT_LE(TurnsOfBluesDestroy(abort), kFewTurns);
 }
 
+// Finding the rank of an init request costs as much in a process with many ranks.
+TEST_F(RankEndTurnTest, AbortsOfUnknownInitsCostNoMoreWithManyRanks) {
+  constexpr int kRanks = 1000;
+  constexpr uint64_t kAborts = 16;
+  RawTenant& red = AddProcesses(kRed, 1).front();
+  for (int i = 0; i < kRanks; ++i) {
+    const auto id = red.GetUniqueId();
+    ASSERT_TRUE(id.has_value());
+    red.Send(MakeCommInit(*id, 2, 0));
+  }
+  ASSERT_TRUE(red.GetUniqueId().has_value()) << "all have been handled";
+  wire::CommAbort abort{};
+  abort.init_request = 1;  // that of Hello, which joined nothing
+  uint64_t last = 0;
+  for (uint64_t i = 0; i < kAborts; ++i) last = red.Send(abort);
+  Turn();
+  EXPECT_TRUE(red.Take<wire::Done>(last).has_value()) << "one turn takes 16 messages";
+}
+
 // ---- Acceptance ---------------------------------------------------------------------------------
 
 // Processes that connect as fast as they are accepted, until one is rejected.

@@ -32,5 +32,16 @@ TEST(SendWindows, OfAWholePeriodNeverClose) {
   for (MonotonicNs now = -20; now < 20; ++now) EXPECT_TRUE(windows.OpenAt(now));
 }
 
+TEST(SentRates, AreThoseOfTheHostByChannelAndPeer) {
+  const RateLimits limits{.lanes = {{ChannelId(0), HostIndex(1), HostIndex(2), 10},
+                                    {ChannelId(1), HostIndex(1), HostIndex(2), 20},
+                                    {ChannelId(0), HostIndex(2), HostIndex(1), 30}}};
+  const SentRates rates(limits, HostIndex(1));
+  EXPECT_EQ(rates.RateOf(ChannelId(0), HostIndex(2)), 10u);
+  EXPECT_EQ(rates.RateOf(ChannelId(1), HostIndex(2)), 20u);
+  EXPECT_EQ(rates.RateOf(ChannelId(0), HostIndex(1)), std::nullopt) << "another host sends it";
+  EXPECT_EQ(rates.RateOf(ChannelId(2), HostIndex(2)), std::nullopt);
+}
+
 }  // namespace rate_limits_test
 }  // namespace mccs

@@ -47,7 +47,7 @@ LAYERS = {
     "controller": ("objects", "store", "view", "policy", "state", "planning", "measurement", "rates", "coordinator",
                    "api"),
     "shim": ("include", "kernels", "config", "cuda", "daemon", "buffers", "submit", "process", "calls", "api"),
-    "service/communicator": ("strategy", "links", "lanes", "membership", "schedule"),
+    "service/communicator": ("turns", "strategy", "links", "lanes", "membership", "schedule"),
 }
 
 # 100 to 300 lines are comfortable; a class that is one idea may be longer.

@@ -16,8 +16,8 @@
 // gathers no credit.
 //
 // OWNER: the component that gives the turns. THREAD: the owning engine.
-#ifndef MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
-#define MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
+#ifndef MCCS_SERVICE_COMMUNICATOR_TURNS_TURN_QUEUE_H_
+#define MCCS_SERVICE_COMMUNICATOR_TURNS_TURN_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -103,6 +103,8 @@ class TurnQueue {
   bool backlogged() const { return backlogged_; }
   // Some member was woken since the start of its last turn.
   bool any_woken() const { return woken_ > 0; }
+  // Members get turns now, without any wake or deadline.
+  bool HasWork() const { return any_woken() || in_round_ || backlogged_; }
   // Members that are due now, apart from deadlines. `visit`: void(Participant&).
   template <typename Visit>
   void ForEachDue(const Visit& visit) const {
@@ -165,6 +167,23 @@ class TurnQueue {
       by_deadline_;  // a heap of idle members with a deadline, the earliest first
 };
 
+// Gives turns until their cost reaches `most`, or no member is due. `serve`: int64_t(Participant&),
+// which gives one turn and returns its cost; it also charges it, and says when the next turn is
+// due.
+template <typename Serve>
+void ServeTurns(TurnQueue& turns, const Clock& clock, int64_t most, const Serve& serve) {
+  if (!turns.in_round()) turns.BeginRound(clock.Now());
+  for (int64_t cost = 0; cost < most;) {
+    TurnQueue::Participant* const next = turns.Next();
+    if (next == nullptr && !turns.backlogged()) return;
+    if (next == nullptr) {
+      turns.BeginRound(clock.Now());
+    } else {
+      cost += serve(*next);
+    }
+  }
+}
+
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_COMMUNICATOR_TURN_QUEUE_H_
+#endif  // MCCS_SERVICE_COMMUNICATOR_TURNS_TURN_QUEUE_H_

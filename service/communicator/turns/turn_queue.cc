@@ -1,4 +1,4 @@
-#include "service/communicator/turn_queue.h"
+#include "service/communicator/turns/turn_queue.h"
 
 #include <algorithm>
 #include <utility>
