@@ -73,14 +73,10 @@ void PlanCache::Work(int64_t most) {
 
 int64_t PlanCache::BuildPart() {
   if (build_.has_value()) {
-    const absl::Status built = build_->BuildNext();
+    build_->BuildNext();
     const auto cost = static_cast<int64_t>(build_->last_parts()) * kCostPerPart;
-    if (built.ok() && !build_->done()) return cost;
-    if (built.ok()) {
-      Insert(build_->Take());
-    } else {
-      Fail(build_->key(), built);
-    }
+    if (!build_->done()) return cost;
+    Insert(build_->Take());
     build_.reset();
     return cost;
   }
