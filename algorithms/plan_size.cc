@@ -110,8 +110,8 @@ absl::Status CheckPlanSize(const PlanKey& key, const LayoutSize& size, size_t ch
   return absl::ResourceExhaustedError(absl::StrCat(
       std::string(Name(key.kind)), " by ", std::string(Name(key.algorithm)), " with up to ",
       size.max_local_ranks, " ranks on each of ", size.hosts, " hosts, over ", channels,
-      " channels: the plan would have up to ", MostParts(key, size, channels), " parts; at most ",
-      kMaxPlanParts, " are supported. Use fewer ranks or channels"));
+      " channels: the plan would have up to ", MostParts(key, size, channels), " parts, more than ",
+      kMaxPlanParts, "; use fewer ranks or channels"));
 }
 
 }  // namespace mccs
