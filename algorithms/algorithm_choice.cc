@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -105,7 +106,7 @@ int PeersOf(Algorithm algorithm, int hosts) {
 AlgorithmChooser::AlgorithmChooser(const ChoiceInputs& inputs, ChoiceParameters parameters)
     : inputs_(inputs),
       parameters_(std::move(parameters)),
-      several_ranks_(inputs.layout.max_local_ranks() > 1),
+      size_(SizeOf(inputs.layout)),
       first_{.rings = {inputs.orders.rings.front()}} {}
 
 Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
@@ -120,7 +121,8 @@ Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
 
 // Those that can have several parts: others pack always or never.
 bool AlgorithmChooser::Packs(OpKind kind, Algorithm algorithm, uint64_t bytes) const {
-  if (!several_ranks_ || inputs_.layout.host_count() == 1 || bytes > kMaxPackedBytes) return false;
+  if (size_.max_local_ranks == 1 || inputs_.layout.host_count() == 1 || bytes > kMaxPackedBytes)
+    return false;
   if (algorithm == Algorithm::kDirect) return Exchanges(kind);
   return algorithm == Algorithm::kRing &&
          (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter);
@@ -139,16 +141,20 @@ int AlgorithmChooser::MemoryPeersOf(Algorithm algorithm, OpKind kind, uint64_t b
 }
 
 bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind, uint64_t bytes) const {
-  const int hosts = inputs_.layout.host_count();
+  const auto has_plan = [&](Algorithm one) {
+    const PlanKey key{.kind = kind, .algorithm = one, .packed = Packs(kind, one, bytes)};
+    return Supports(one, kind, size_.hosts) &&
+           IsPlanOfLegalSize(key, size_, inputs_.orders.rings.size());
+  };
   const bool packs = Packs(kind, Algorithm::kDirect, bytes);
   const size_t direct_lanes =
-      (packs ? 1 : inputs_.orders.rings.size()) * static_cast<size_t>(hosts - 1);
+      (packs ? 1 : inputs_.orders.rings.size()) * static_cast<size_t>(size_.hosts - 1);
   const auto fits = [&](Algorithm one) {
-    return Supports(one, kind, hosts) && MemoryPeersOf(one, kind, bytes) <= inputs_.max_peers &&
+    return has_plan(one) && MemoryPeersOf(one, kind, bytes) <= inputs_.max_peers &&
            (one != Algorithm::kDirect || direct_lanes <= kMaxDirectLanes);
   };
   if (fits(algorithm)) return true;
-  if (algorithm != UsualAlgorithm(kind)) return false;
+  if (algorithm != UsualAlgorithm(kind) || !has_plan(algorithm)) return false;
   // If none fits, its lanes may nevertheless: the bounds are not tight.
   for (int i = 0; i < kAlgorithms; ++i) {
     if (fits(static_cast<Algorithm>(i))) return false;
@@ -187,7 +193,10 @@ std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kin
       const bool packed = Packs(kind, algorithm, bytes);
       if (bytes == 1 && !packed) continue;  // as for more bytes
       if (!IsCandidate(algorithm, kind, bytes)) continue;
-      candidates.push_back({.algorithm = algorithm, .packed = packed, .weights = {}});
+      candidates.push_back({.algorithm = algorithm,
+                            .packed = packed,
+                            .hosts = HostsToWeigh(algorithm, kind),
+                            .weights = {}});
     }
   }
   return candidates;
@@ -217,44 +226,54 @@ uint64_t AlgorithmChooser::PrepareNext(OpKind kind) {
     known.prepared = std::ranges::all_of(known.candidates, [&](const Candidate& candidate) {
       return candidate.algorithm == known.candidates.front().algorithm;
     });
+    return static_cast<uint64_t>(size_.hosts);
+  }
+  const auto next = std::ranges::find_if(known.candidates, [](const Candidate& candidate) {
+    return candidate.weights.size() < candidate.hosts.size();
+  });
+  if (next == known.candidates.end()) {
+    known.prepared = true;
     return 0;
   }
-  const HostIndex first = first_.rings.front().front();
-  const Rank root = inputs_.layout.hosts[static_cast<size_t>(first.value())].front();
-  for (Candidate& candidate : known.candidates) {
-    const std::vector<HostIndex> hosts = HostsToWeigh(candidate.algorithm, kind);
-    if (candidate.weights.size() == hosts.size()) continue;
-    const HostIndex host = hosts[candidate.weights.size()];
-    const PlanKey key{.kind = kind,
-                      .algorithm = candidate.algorithm,
-                      .root = HasRoot(kind) ? root : Rank(0),
-                      .packed = candidate.packed};
-    absl::Status status;
-    if (!known.build.has_value()) {
-      auto build = PlanBuild::Begin(key, inputs_.layout, first_, host);
-      status = build.status();
-      if (build.ok()) known.build.emplace(*std::move(build));
-    }
-    if (status.ok()) status = known.build->BuildNext();
-    if (!status.ok()) {
-      // On all hosts; running the call returns the error.
-      known.candidates = {{.algorithm = UsualAlgorithm(kind), .packed = false, .weights = {}}};
-      known.prepared = true;
-      known.build.reset();
-      return 0;
-    }
-    const uint64_t parts = known.build->last_parts();
-    if (!known.build->done()) return parts;
-    PlanWeight weight = Weigh(known.build->Take());
-    known.build.reset();
+  if (known.weighing.has_value()) {
+    const uint64_t parts = known.weighing->WeighNext();
+    if (!known.weighing->done()) return parts;
+    PlanWeight weight = known.weighing->Take();
+    known.weighing.reset();
     // The other channels do the same work, each on its own ring.
     weight.programs.resize(inputs_.orders.rings.size(), weight.programs.front());
     weight.frame.programs.resize(inputs_.orders.rings.size());
-    candidate.weights.push_back(std::move(weight));
+    next->weights.push_back(std::move(weight));
     return parts;
   }
+  if (!known.build.has_value()) return BeginPlan(known, *next, kind);
+  known.build->BuildNext();
+  const uint64_t parts = known.build->last_parts();
+  if (known.build->done()) {
+    known.weighing.emplace(std::make_shared<const Plan>(known.build->Take()));
+    known.build.reset();
+  }
+  return parts;
+}
+
+uint64_t AlgorithmChooser::BeginPlan(Kind& known, const Candidate& candidate, OpKind kind) const {
+  const HostIndex first = first_.rings.front().front();
+  const Rank root = inputs_.layout.hosts[static_cast<size_t>(first.value())].front();
+  const PlanKey key{.kind = kind,
+                    .algorithm = candidate.algorithm,
+                    .root = HasRoot(kind) ? root : Rank(0),
+                    .packed = candidate.packed};
+  auto build =
+      PlanBuild::Begin(key, inputs_.layout, first_, candidate.hosts[candidate.weights.size()]);
+  if (build.ok()) {
+    known.build.emplace(*std::move(build));
+    return known.build->last_parts();
+  }
+  // On all hosts; running the call returns the error.
+  known.candidates = {
+      {.algorithm = UsualAlgorithm(kind), .packed = false, .hosts = {}, .weights = {}}};
   known.prepared = true;
-  return 0;
+  return static_cast<uint64_t>(size_.ranks);
 }
 
 double AlgorithmChooser::CostUs(const Candidate& candidate, uint64_t bytes) const {

@@ -24,6 +24,7 @@
 #include "algorithms/build_plan.h"
 #include "algorithms/cost.h"
 #include "algorithms/plan.h"
+#include "algorithms/plan_size.h"
 
 namespace mccs {
 
@@ -78,7 +79,8 @@ class AlgorithmChooser {
   Algorithm Choose(OpKind kind, uint64_t bytes);
   // Choose has nothing to build.
   bool IsPrepared(OpKind kind, uint64_t bytes) const;
-  // Builds a part of the plans that Choose needs. Returns PlanBuild::last_parts.
+  // Builds or weighs a part of the plans that Choose needs. Returns its size, in the unit of
+  // PlanBuild::last_parts.
   // REQUIRES: !IsPrepared(kind, …).
   uint64_t PrepareNext(OpKind kind);
   // Whether the plan of such a call is packed (plan.h), with this algorithm.
@@ -90,12 +92,14 @@ class AlgorithmChooser {
   struct Candidate {
     Algorithm algorithm;
     bool packed;
-    std::vector<PlanWeight> weights;  // of the estimated hosts
+    std::vector<HostIndex> hosts;     // to estimate
+    std::vector<PlanWeight> weights;  // of the first ones
   };
   struct Kind {
-    std::vector<Candidate> candidates;  // empty: not known yet
-    bool prepared = false;              // all have their weights, or need none
-    std::optional<PlanBuild> build;     // of the next weight
+    std::vector<Candidate> candidates;     // empty: not known yet
+    bool prepared = false;                 // all have their weights, or need none
+    std::optional<PlanBuild> build;        // of the next weight
+    std::optional<PlanWeighing> weighing;  // of the plan that was built
     std::array<std::optional<Algorithm>, kSizeClasses> chosen;
   };
 
@@ -108,11 +112,14 @@ class AlgorithmChooser {
   std::vector<Candidate> Candidates(OpKind kind) const;
   // The hosts whose plans are estimated for this algorithm.
   std::vector<HostIndex> HostsToWeigh(Algorithm algorithm, OpKind kind) const;
+  // Begins the plan of the candidate's next host. Without one, the kind has its usual algorithm
+  // alone.
+  uint64_t BeginPlan(Kind& known, const Candidate& candidate, OpKind kind) const;
   double CostUs(const Candidate& candidate, uint64_t bytes) const;
 
   const ChoiceInputs inputs_;
   const ChoiceParameters parameters_;
-  const bool several_ranks_;   // on some host
+  const LayoutSize size_;
   const ChannelOrders first_;  // the first channel's ring
   std::array<Kind, kOpKinds> kinds_;
 };

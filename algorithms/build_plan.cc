@@ -11,6 +11,8 @@
 #include "algorithms/grid.h"
 #include "algorithms/pat.h"
 #include "algorithms/plan.h"
+#include "algorithms/plan_size.h"
+#include "algorithms/program_build.h"
 #include "algorithms/ring.h"
 #include "algorithms/tree.h"
 #include "base/check.h"
@@ -81,11 +83,16 @@ LocalIndex HomeOf(const ChannelOrders& orders, const Layout& layout, size_t chan
 absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
   if (orders.rings.empty())
     return absl::InvalidArgumentError("no channel: at least one ring is required");
+  std::vector<bool> seen;
   for (size_t c = 0; c < orders.rings.size(); ++c) {
-    std::vector<HostIndex> sorted = orders.rings[c];
-    std::sort(sorted.begin(), sorted.end());
-    bool good = sorted.size() == static_cast<size_t>(hosts);
-    for (int h = 0; good && h < hosts; ++h) good = sorted[static_cast<size_t>(h)] == HostIndex(h);
+    const std::vector<HostIndex>& ring = orders.rings[c];
+    seen.assign(static_cast<size_t>(hosts), false);
+    bool good = ring.size() == seen.size();
+    for (size_t i = 0; good && i < ring.size(); ++i) {
+      const auto host = static_cast<size_t>(ring[i].value());
+      good = ring[i] >= HostIndex(0) && host < seen.size() && !seen[host];
+      if (good) seen[host] = true;
+    }
     if (!good) {
       return absl::InvalidArgumentError(absl::StrCat(
           "channel ", c, ": its ring does not contain each of the ", hosts, " hosts once"));
@@ -156,8 +163,9 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
   // These always pack, and divide their blocks into steps.
   if (key.algorithm == Algorithm::kGrid || key.algorithm == Algorithm::kPat) {
     plan.parts = 1;
-    plan.max_pieces = key.algorithm == Algorithm::kGrid ? GridShapeOf(layout).max_pieces
-                                                        : PatShapeOf(key.kind, layout).max_pieces;
+    plan.max_pieces = key.algorithm == Algorithm::kGrid
+                          ? GridShapeOf(layout.host_count(), layout.max_local_ranks()).max_pieces
+                          : PatShapeOf(key.kind, layout).max_pieces;
   }
   return plan;
 }
@@ -191,55 +199,50 @@ Program RootedProgram(const PlanKey& key, const Root& root, const Ring& ring) {
               : RingBroadcast(ring, root.host, root.local);
 }
 
-Program AllReduceProgram(const PlanKey& key, const Ring& ring) {
+std::unique_ptr<ProgramBuild> AllAtOnce(Program program) {
+  return std::make_unique<BuiltProgram>(std::move(program));
+}
+
+std::unique_ptr<ProgramBuild> AllReduceProgram(const PlanKey& key, const Ring& ring) {
   switch (key.algorithm) {
     case Algorithm::kTree:
-      return TreeAllReduce(ring, key.scaled);
+      return AllAtOnce(TreeAllReduce(ring, key.scaled));
     case Algorithm::kDirect:
-      return DirectAllReduce(ring, key.scaled);
+      return AllAtOnce(DirectAllReduce(ring, key.scaled));
     default:
       return RingAllReduce(ring, key.scaled);
   }
 }
 
-Program ReduceScatterProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
-  return key.algorithm == Algorithm::kPat
-             ? PatReduceScatter(ring, PatShapeOf(key.kind, layout), key.scaled)
-             : RingReduceScatter(key, ring);
-}
-
-Program AllGatherProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
-  return key.algorithm == Algorithm::kPat ? PatAllGather(ring, PatShapeOf(key.kind, layout))
-                                          : RingAllGather(key, ring);
-}
-
-absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
-  const PlanKey& key = plan.key;
+std::unique_ptr<ProgramBuild> BeginProgram(const PlanKey& key, const Layout& layout,
+                                           const Ring& ring) {
+  if (key.algorithm == Algorithm::kGrid) {
+    return GridAllToAll(ring, GridShapeOf(layout.host_count(), layout.max_local_ranks()));
+  }
   if (Exchanges(key.kind)) return DirectExchange(key, ring);
-  if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
+  if (ring.hosts() == 1) return AllAtOnce(LocalProgram(key, ring.local(), ring.channel()));
+  const bool pat = key.algorithm == Algorithm::kPat;
   switch (key.kind) {
     case OpKind::kAllReduce:
       return AllReduceProgram(key, ring);
     case OpKind::kReduceScatter:
-      return ReduceScatterProgram(key, layout, ring);
+      return pat ? PatReduceScatter(ring, PatShapeOf(key.kind, layout), key.scaled)
+                 : RingReduceScatter(key, ring);
     case OpKind::kAllGather:
-      return AllGatherProgram(key, layout, ring);
+      return pat ? PatAllGather(ring, PatShapeOf(key.kind, layout)) : RingAllGather(key, ring);
     default:
-      return RootedProgram(key, RootOf(key, layout), ring);
+      return AllAtOnce(RootedProgram(key, RootOf(key, layout), ring));
   }
-}
-
-uint64_t PartsOf(const Program& program) {
-  uint64_t parts = 0;
-  for (const Step& step : program.steps) {
-    parts += 1 + step.pieces.size() + step.after.size();
-    for (const Combine& combine : step.combines)
-      parts += 1 + combine.sources.size() + combine.destinations.size();
-  }
-  return parts;
 }
 
 }  // namespace
+
+// A rank or a host of a ring is looked up in one table of bits.
+uint64_t PartsOfChecks(const Layout& layout, const ChannelOrders& orders) {
+  constexpr uint64_t kChecksPerPart = 8;
+  const uint64_t ranks = static_cast<uint64_t>(layout.rank_count());
+  return 1 + (ranks + orders.rings.size() * layout.hosts.size()) / kChecksPerPart;
+}
 
 absl::StatusOr<PlanBuild> PlanBuild::Begin(const PlanKey& key, const Layout& layout,
                                            const ChannelOrders& orders, HostIndex self) {
@@ -251,6 +254,7 @@ absl::StatusOr<PlanBuild> PlanBuild::Begin(const PlanKey& key, const Layout& lay
     return absl::InvalidArgumentError(
         absl::StrCat("host ", self.value(), " is out of range of ", layout.host_count(), " hosts"));
   }
+  MCCS_RETURN_IF_ERROR(CheckPlanSize(key, SizeOf(layout), orders.rings.size()));
   return PlanBuild(Frame(key, layout), layout, orders, self);
 }
 
@@ -259,39 +263,33 @@ PlanBuild::PlanBuild(Plan plan, const Layout& layout, const ChannelOrders& order
       layout_(&layout),
       orders_(&orders),
       self_(self),
-      last_parts_(static_cast<uint64_t>(layout.rank_count()) +
-                  orders.rings.size() * layout.hosts.size()) {}
+      last_parts_(PartsOfChecks(layout, orders)) {}
 
-absl::Status PlanBuild::BuildNext() {
+void PlanBuild::BuildNext() {
   const size_t number = plan_.programs.size();
   const ChannelId channel(static_cast<int32_t>(number));
+  last_parts_ = 0;
+  const uint64_t before = program_ == nullptr ? 0 : program_->parts();
   if (PacksParts(plan_) && number > 0) {  // has no rounds, and needs no lanes
     plan_.programs.push_back({.channel = channel, .steps = {}});
-    last_parts_ = 0;
-    return absl::OkStatus();
+    return;
   }
-  const Ring ring(*layout_, orders_->rings[number], channel, self_,
-                  HomeOf(*orders_, *layout_, number, self_));
-  if (plan_.key.algorithm == Algorithm::kGrid) return BuildNextWave(ring);
-  MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan_, *layout_, ring));
-  last_parts_ = PartsOf(program);
-  plan_.programs.push_back(std::move(program));
-  return absl::OkStatus();
-}
-
-absl::Status PlanBuild::BuildNextWave(const Ring& ring) {
-  if (grid_ == nullptr) grid_ = std::make_unique<GridBuild>(ring, GridShapeOf(*layout_));
-  MCCS_ASSIGN_OR_RETURN(last_parts_, grid_->BuildNext());
-  if (!grid_->done()) return absl::OkStatus();
-  plan_.programs.push_back(grid_->Take());
-  grid_.reset();
-  return absl::OkStatus();
+  if (program_ == nullptr) {
+    const Ring ring(*layout_, orders_->rings[number], channel, self_,
+                    HomeOf(*orders_, *layout_, number, self_));
+    program_ = BeginProgram(plan_.key, *layout_, ring);
+  }
+  while (!program_->done() && program_->parts() < before + kPartsAtOnce) program_->BuildNext();
+  last_parts_ = program_->parts() - before;
+  if (!program_->done()) return;
+  plan_.programs.push_back(program_->Take());
+  program_.reset();
 }
 
 absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self) {
   MCCS_ASSIGN_OR_RETURN(PlanBuild build, PlanBuild::Begin(key, layout, orders, self));
-  while (!build.done()) MCCS_RETURN_IF_ERROR(build.BuildNext());
+  while (!build.done()) build.BuildNext();
   return build.Take();
 }
 

@@ -1,5 +1,5 @@
-// Builds a plan in parts, one channel at a time, or one wave of an all-to-all over a grid: the
-// programs of 1,000 hosts take milliseconds each.
+// Builds a plan in short parts: one over 1,000 hosts takes tens of milliseconds. A part ends after
+// the hop, or the slice of several blocks, with which it reaches kPartsAtOnce.
 //
 //   Begin ──► BuildNext, until done ──► Take
 //
@@ -12,12 +12,14 @@
 #include <memory>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "algorithms/grid.h"
 #include "algorithms/plan.h"
+#include "algorithms/program_build.h"
 
 namespace mccs {
+
+// The work of the checks of a plan's inputs, in the unit of PlanBuild::last_parts.
+uint64_t PartsOfChecks(const Layout& layout, const ChannelOrders& orders);
 
 class PlanBuild {
  public:
@@ -27,9 +29,8 @@ class PlanBuild {
 
   const PlanKey& key() const { return plan_.key; }
   bool done() const { return plan_.programs.size() == orders_->rings.size(); }
-  // Builds the next part. An error, as of BuildPlan, ends the build.
-  // REQUIRES: !done().
-  absl::Status BuildNext();
+  // Builds the next part. REQUIRES: !done().
+  void BuildNext();
   // REQUIRES: done().
   Plan Take() { return std::move(plan_); }
 
@@ -38,14 +39,13 @@ class PlanBuild {
   uint64_t last_parts() const { return last_parts_; }
 
  private:
-  absl::Status BuildNextWave(const Ring& ring);
   PlanBuild(Plan plan, const Layout& layout, const ChannelOrders& orders, HostIndex self);
 
   Plan plan_;
   const Layout* layout_;
   const ChannelOrders* orders_;
   HostIndex self_;
-  std::unique_ptr<GridBuild> grid_;  // in progress
+  std::unique_ptr<ProgramBuild> program_;  // in progress
   uint64_t last_parts_ = 0;
 };
 

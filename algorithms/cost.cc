@@ -1,37 +1,17 @@
 #include "algorithms/cost.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <utility>
 
 #include "algorithms/geometry.h"
+#include "algorithms/plan_size.h"
 
 namespace mccs {
 namespace {
 
-ProgramWeight WeighProgram(const Program& program, int32_t parts) {
-  ProgramWeight weight;
-  weight.hops = program.hops;
-  std::map<std::pair<StepKind, HostIndex>, int> lanes;
-  for (const Step& step : program.steps) {
-    if (step.kind == StepKind::kCombine) {
-      for (const Combine& combine : step.combines) {
-        weight.operands += static_cast<int>(combine.sources.size() + combine.destinations.size());
-      }
-      continue;
-    }
-    const int pieces = static_cast<int>(step.pieces.size());
-    int& lane = lanes[{step.kind, step.peer}];
-    lane += pieces;
-    const bool sends = step.kind == StepKind::kSend;
-    (sends ? weight.out_pieces : weight.in_pieces) += pieces;
-    ++weight.slices;
-    const auto of_part = static_cast<int>(PartEntries({0, 1}, step.pieces.size(), parts).size());
-    weight.slice_pieces = std::max(weight.slice_pieces, of_part);
-    weight.lane_pieces = std::max(weight.lane_pieces, lane);
-  }
-  return weight;
-}
+// Combines that are weighed in the time in which a part of a plan is built.
+constexpr uint64_t kCombinesPerPart = 8;
 
 // The bytes that one run of the plan moves on one host.
 struct Traffic {
@@ -72,21 +52,61 @@ Traffic TrafficOf(const PlanWeight& weight, const PlannedCall& call) {
 
 }  // namespace
 
-PlanWeight Weigh(const Plan& plan) {
-  PlanWeight weight{.frame = {.key = plan.key,
-                              .blocks = plan.blocks,
-                              .count_spans_blocks = plan.count_spans_blocks,
-                              .input_blocked = plan.input_blocked,
-                              .output_blocked = plan.output_blocked,
-                              .crosses_hosts = plan.crosses_hosts,
-                              .max_pieces = plan.max_pieces,
-                              .parts = plan.parts,
-                              .programs = std::vector<Program>(plan.programs.size())},
-                    .programs = {}};
-  for (const Program& program : plan.programs) {
-    weight.programs.push_back(WeighProgram(program, plan.parts));
+PlanWeighing::PlanWeighing(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)),
+      weight_{.frame = {.key = plan_->key,
+                        .blocks = plan_->blocks,
+                        .count_spans_blocks = plan_->count_spans_blocks,
+                        .input_blocked = plan_->input_blocked,
+                        .output_blocked = plan_->output_blocked,
+                        .crosses_hosts = plan_->crosses_hosts,
+                        .max_pieces = plan_->max_pieces,
+                        .parts = plan_->parts,
+                        .programs = std::vector<Program>(plan_->programs.size())},
+              .programs = {}} {}
+
+uint64_t PlanWeighing::WeighNext() {
+  const Program& program = plan_->programs[weight_.programs.size()];
+  uint64_t visited = 0;
+  while (next_step_ < program.steps.size() && visited < kPartsAtOnce * kCombinesPerPart) {
+    const Step& step = program.steps[next_step_++];
+    visited += kCombinesPerPart + step.combines.size();
+    Add(step);
   }
-  return weight;
+  if (next_step_ == program.steps.size()) {
+    program_.hops = program.hops;
+    weight_.programs.push_back(std::exchange(program_, {}));
+    next_step_ = 0;
+    sent_.clear();
+    received_.clear();
+  }
+  return 1 + visited / kCombinesPerPart;
+}
+
+void PlanWeighing::Add(const Step& step) {
+  if (step.kind == StepKind::kCombine) {
+    for (const Combine& combine : step.combines) {
+      program_.operands += static_cast<int>(combine.sources.size() + combine.destinations.size());
+    }
+    return;
+  }
+  const int pieces = static_cast<int>(step.pieces.size());
+  const bool sends = step.kind == StepKind::kSend;
+  std::vector<int>& lanes = sends ? sent_ : received_;
+  const auto peer = static_cast<size_t>(step.peer.value());
+  if (lanes.size() <= peer) lanes.resize(peer + 1);
+  lanes[peer] += pieces;
+  (sends ? program_.out_pieces : program_.in_pieces) += pieces;
+  ++program_.slices;
+  const auto of_part = PartEntries({0, 1}, step.pieces.size(), plan_->parts).size();
+  program_.slice_pieces = std::max(program_.slice_pieces, static_cast<int>(of_part));
+  program_.lane_pieces = std::max(program_.lane_pieces, lanes[peer]);
+}
+
+PlanWeight Weigh(const Plan& plan) {
+  PlanWeighing weighing(std::shared_ptr<const Plan>(std::shared_ptr<void>(), &plan));
+  while (!weighing.done()) weighing.WeighNext();
+  return weighing.Take();
 }
 
 double EstimateUs(const PlanWeight& weight, const PlannedCall& call,

@@ -10,7 +10,10 @@
 #ifndef MCCS_ALGORITHMS_COST_H_
 #define MCCS_ALGORITHMS_COST_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "algorithms/plan.h"
@@ -55,6 +58,30 @@ struct PlanWeight {
 };
 
 PlanWeight Weigh(const Plan& plan);
+
+// Weighs a plan in short parts: it may have millions of combines.
+class PlanWeighing {
+ public:
+  explicit PlanWeighing(std::shared_ptr<const Plan> plan);
+
+  bool done() const { return weight_.programs.size() == plan_->programs.size(); }
+  // Weighs the next steps. Returns about how many parts of a plan are built in the same time; at
+  // most kPartsAtOnce, and those of one step. REQUIRES: !done().
+  uint64_t WeighNext();
+  // REQUIRES: done().
+  PlanWeight Take() { return std::move(weight_); }
+
+ private:
+  void Add(const Step& step);
+
+  std::shared_ptr<const Plan> plan_;
+  PlanWeight weight_;
+  size_t next_step_ = 0;  // of the program in progress
+  ProgramWeight program_;
+  // Pieces by HostIndex of the peer.
+  std::vector<int> sent_;
+  std::vector<int> received_;
+};
 
 // For the plan's own host, which may have less work in a rooted call than others. All blocks count
 // with the length of the first.

@@ -1,6 +1,7 @@
 #include "algorithms/direct.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -44,9 +45,56 @@ std::vector<Move> BlockMoves(const PlanKey& key, const std::vector<Rank>& from,
 // One side of `moves`.
 std::vector<Place> Ends(const std::vector<Move>& moves, Place Move::*end) {
   std::vector<Place> places;
+  places.reserve(moves.size());
   for (const Move& move : moves) places.push_back(move.*end);
   return places;
 }
+
+class ExchangeBuild final : public ProgramInParts {
+ public:
+  ExchangeBuild(const PlanKey& key, const Ring& ring)
+      : ProgramInParts(ring, key.packed ? Packing::kBlocks : Packing::kNone), key_(key) {
+    if (ring_.hosts() > 1) program_.SetHops(1);  // no slice waits for another
+  }
+
+  bool done() const override { return next_ == 2 * ring_.hosts(); }
+  void BuildNext() override {
+    const int hop = next_ / 2;
+    const bool sends = next_ % 2 == 0;
+    if (hop == 0) {
+      CopyLocalBlocks();
+      next_ = 2;
+      return;
+    }
+    program_.BeginStage(hop);
+    if (sends) {
+      Send(ring_.HostAtDistance(-hop));
+    } else {
+      Receive(ring_.HostAtDistance(hop));
+    }
+    ++next_;
+  }
+
+ private:
+  void CopyLocalBlocks() {
+    std::vector<Combine> copies;
+    for (const Move& move : BlockMoves(key_, ring_.local(), ring_.local())) {
+      copies.push_back({.sources = {move.from}, .destinations = {move.to}});
+    }
+    if (!copies.empty()) program_.Combines(std::move(copies), {});
+  }
+  void Send(HostIndex to) {
+    const std::vector<Move> moves = BlockMoves(key_, ring_.local(), ring_.RanksOf(to));
+    if (!moves.empty()) program_.Send(to, Ends(moves, &Move::from), {});
+  }
+  void Receive(HostIndex from) {
+    const std::vector<Move> moves = BlockMoves(key_, ring_.RanksOf(from), ring_.local());
+    if (!moves.empty()) program_.ReceiveInto(from, Ends(moves, &Move::to));
+  }
+
+  const PlanKey key_;
+  int next_ = 0;  // 0: the local copies; 2k: the send of hop k; 2k + 1: its receive
+};
 
 }  // namespace
 
@@ -57,25 +105,8 @@ int ExchangeParts(const PlanKey& key, const Layout& layout) {
   return static_cast<int>(key.kind == OpKind::kAllToAll ? ranks[0] * ranks[1] : ranks[0]);
 }
 
-Program DirectExchange(const PlanKey& key, const Ring& ring) {
-  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
-  std::vector<Combine> copies;
-  for (const Move& move : BlockMoves(key, ring.local(), ring.local())) {
-    copies.push_back({.sources = {move.from}, .destinations = {move.to}});
-  }
-  if (!copies.empty()) program.Combines(std::move(copies), {});
-
-  for (int hop = 1; hop < ring.hosts(); ++hop) {
-    program.BeginStage(hop);
-    const HostIndex to = ring.HostAtDistance(-hop);
-    const HostIndex from = ring.HostAtDistance(hop);
-    const std::vector<Move> out = BlockMoves(key, ring.local(), ring.RanksOf(to));
-    const std::vector<Move> in = BlockMoves(key, ring.RanksOf(from), ring.local());
-    if (!out.empty()) program.Send(to, Ends(out, &Move::from), {});
-    if (!in.empty()) program.ReceiveInto(from, Ends(in, &Move::to));
-  }
-  if (ring.hosts() > 1) program.SetHops(1);  // no slice waits for another
-  return program.Take();
+std::unique_ptr<ProgramBuild> DirectExchange(const PlanKey& key, const Ring& ring) {
+  return std::make_unique<ExchangeBuild>(key, ring);
 }
 
 Program DirectAllReduce(const Ring& ring, bool scaled) {
@@ -88,11 +119,11 @@ Program DirectAllReduce(const Ring& ring, bool scaled) {
   const Place own = sum_is_input ? LocalRanks::Input(0, 0) : local.Landing(0);
   std::vector<HostIndex> targets;
   for (int hop = 1; hop < ring.hosts(); ++hop) targets.push_back(ring.HostAtDistance(-hop));
-  std::vector<Place> kept;
+  PlaceList kept;
   if (!sum_is_input) kept.push_back(own);
   std::vector<uint16_t> after{program.SpreadStaged(targets, {.sources = local.Inputs(0)}, kept)};
 
-  std::vector<Place> sums(hosts);
+  PlaceList sums(hosts);
   sums[static_cast<size_t>(ring.HostAtDistance(0).value())] = own;
   for (int hop = 1; hop < ring.hosts(); ++hop) {
     const HostIndex from = ring.HostAtDistance(hop);

@@ -21,8 +21,11 @@
 #ifndef MCCS_ALGORITHMS_DIRECT_H_
 #define MCCS_ALGORITHMS_DIRECT_H_
 
+#include <memory>
+
+#include "algorithms/host_ring.h"
 #include "algorithms/plan.h"
-#include "algorithms/ring.h"
+#include "algorithms/program_build.h"
 
 namespace mccs {
 
@@ -30,9 +33,10 @@ namespace mccs {
 // REQUIRES: Exchanges(key.kind), two hosts or more.
 int ExchangeParts(const PlanKey& key, const Layout& layout);
 
-// One host's program; hop k goes to the k-th next host of the ring.
-// REQUIRES: Exchanges(key.kind).
-Program DirectExchange(const PlanKey& key, const Ring& ring);
+// One host's program; hop k goes to the k-th next host of the ring. It is built in parts: the local
+// copies, then the send and the receive of each hop.
+// REQUIRES: Exchanges(key.kind). LIFETIME: what `ring` refers to outlives the build.
+std::unique_ptr<ProgramBuild> DirectExchange(const PlanKey& key, const Ring& ring);
 
 // All-reduce in one round, for small messages. Every host sends the sum of its
 // ranks' inputs to every other host, and each host accumulates all these sums in the order of

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "algorithms/plan_builder.h"
 
 namespace mccs {
@@ -26,18 +26,23 @@ int Grid::Via(int from, int to) const {
   return exists ? row(from) * columns_ + column(to) : row(to) * columns_ + column(from);
 }
 
-GridShape GridShapeOf(const Layout& layout) {
-  const int columns = Grid(layout.host_count()).columns();  // not fewer than rows
+GridShape GridShapeOf(int hosts, int max_local_ranks) {
+  const int columns = Grid(hosts).columns();  // not fewer than rows
   static_assert(kMaxHosts <= kMaxPieces * kMaxPieces, "a block per host of a row fits any slice");
-  const int ranks = layout.max_local_ranks();
-  const int pairs = std::min(ranks * ranks, kMaxPieces / columns);
-  return {.local_ranks = ranks, .wave_pairs = pairs, .max_pieces = columns * pairs};
+  const int pairs = std::min(max_local_ranks * max_local_ranks, kMaxPieces / columns);
+  return {.local_ranks = max_local_ranks, .wave_pairs = pairs, .max_pieces = columns * pairs};
+}
+
+// In a wave a host has at most one lane each way per hop and peer, of two steps each, and a copy of
+// what arrives from each peer.
+uint64_t MostGridSteps(int hosts, const GridShape& shape) {
+  const auto pairs = static_cast<uint64_t>(shape.local_ranks * shape.local_ranks);
+  const auto wave = static_cast<uint64_t>(shape.wave_pairs);
+  const uint64_t waves = (pairs + wave - 1) / wave;
+  return 1 + waves * 8 * static_cast<uint64_t>(Grid(hosts).peers());
 }
 
 namespace {
-
-// A block is sent and received in two hops, and combined once.
-constexpr uint64_t kPartsPerBlock = 7;
 
 // Blocks between two hosts, by position on the ring.
 struct Flow {
@@ -57,33 +62,36 @@ struct Wave {
   int end = 0;
 };
 
-class AllToAll {
+class AllToAll final : public ProgramInParts {
  public:
   AllToAll(const Ring& ring, const GridShape& shape)
-      : ring_(ring),
-        self_(ring.position()),
-        grid_(ring.hosts()),
-        shape_(shape),
-        program_(ring.channel(), Packing::kSlices) {}
-
-  void Begin() {
+      : ProgramInParts(ring, Packing::kSlices),
+        self_(ring_.position()),
+        grid_(ring_.hosts()),
+        shape_(shape) {
+    program_.SetHops(2);
     ListFlows();
-    CopyLocalBlocks();
   }
-  bool done() const { return next_pair_ == shape_.local_ranks * shape_.local_ranks; }
-  absl::StatusOr<uint64_t> BuildNext() {
+
+  bool done() const override { return next_pair_ == shape_.local_ranks * shape_.local_ranks; }
+  // Of a wave first the lanes of the first hop, one by one; then what is sent in the second hop;
+  // then its lanes.
+  void BuildNext() override {
+    if (program_.size() == 0) CopyLocalBlocks();
     const int pairs = shape_.local_ranks * shape_.local_ranks;
     const Wave wave{.first = next_pair_, .end = std::min(pairs, next_pair_ + shape_.wave_pairs)};
-    if (program_.size() + MaxStepsOfWave() > UINT16_MAX) return TooManySteps();
-    FirstHop(wave);
-    SecondHop(wave);
+    const size_t first = std::max(first_out_.size(), first_in_.size());
+    if (next_lane_ == 0) BeginWave();
+    if (next_lane_ < first) {
+      FirstHop(next_lane_, wave);
+    } else if (next_lane_ == first) {
+      SendOnward(wave);
+    } else {
+      ReceiveInOutputs(second_in_[next_lane_ - first - 1], wave);
+    }
+    if (++next_lane_ <= first + second_in_.size()) return;
+    next_lane_ = 0;
     next_pair_ = wave.end;
-    return kPartsPerBlock * static_cast<uint64_t>(wave.end - wave.first) *
-           static_cast<uint64_t>(ring_.hosts());
-  }
-  Program Take() {
-    program_.SetHops(2);
-    return program_.Take();
   }
 
  private:
@@ -176,14 +184,15 @@ class AllToAll {
     program_.Combines(std::move(copies), {});
   }
 
-  // Sends and receives alternate, as in every exchange.
-  void FirstHop(const Wave& wave) {
+  void BeginWave() {
     program_.BeginStage(stage_++);
     received_.clear();
-    for (size_t k = 0; k < std::max(first_out_.size(), first_in_.size()); ++k) {
-      if (k < first_out_.size()) SendInputs(first_out_[k], wave);
-      if (k < first_in_.size()) ReceiveInSlot(first_in_[k], wave);
-    }
+  }
+
+  // Sends and receives alternate, as in every exchange.
+  void FirstHop(size_t lane, const Wave& wave) {
+    if (lane < first_out_.size()) SendInputs(first_out_[lane], wave);
+    if (lane < first_in_.size()) ReceiveInSlot(first_in_[lane], wave);
   }
 
   void SendInputs(const LaneFlows& lane, const Wave& wave) {
@@ -208,7 +217,7 @@ class AllToAll {
       received_[lane.peer].step = program_.ReceiveInSlot(HostAt(lane.peer), blocks);
   }
 
-  void SecondHop(const Wave& wave) {
+  void SendOnward(const Wave& wave) {
     program_.BeginStage(stage_++);
     // First what frees the slots of the first hop: lanes to and from an incomplete row carry slices
     // of both hops.
@@ -219,7 +228,6 @@ class AllToAll {
       if (!send.pieces.empty()) sends.push_back(std::move(send));
     }
     program_.SendAllStaged(std::move(sends));
-    for (const LaneFlows& lane : second_in_) ReceiveInOutputs(lane, wave);
   }
 
   // Copies blocks that arrived in the first hop, if this host is their destination.
@@ -265,50 +273,27 @@ class AllToAll {
     if (!outputs.empty()) program_.ReceiveInto(HostAt(lane.peer), std::move(outputs));
   }
 
-  size_t MaxStepsOfWave() const {
-    return 2 * (first_out_.size() + first_in_.size() + second_out_.size() + second_in_.size());
-  }
-
-  absl::Status TooManySteps() const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("all_to_all by grid with up to ", shape_.local_ranks, " ranks on each of ",
-                     ring_.hosts(), " hosts: its plan has more than ", UINT16_MAX, " steps"));
-  }
-
   // A slice of the first hop in its slot.
   struct Slot {
     uint16_t step = 0;
     std::map<int, uint16_t> begin;  // by destination: its first piece
   };
 
-  const Ring ring_;
   const int self_;
   const Grid grid_;
   const GridShape shape_;
-  ProgramBuilder program_;
   int stage_ = 0;
-  int next_pair_ = 0;  // the first one of the next wave
+  int next_pair_ = 0;  // the first one of the wave
+  // Of the wave: the lanes of the first hop, the sends of the second, the receives of the second.
+  size_t next_lane_ = 0;
   std::vector<LaneFlows> first_out_, first_in_, second_out_, second_in_;
   std::map<int, Slot> received_;  // of the current wave, by the peer's position
 };
 
 }  // namespace
 
-struct GridBuild::Impl {
-  AllToAll all_to_all;
-};
-
-GridBuild::GridBuild(const Ring& ring, const GridShape& shape)
-    : impl_(std::make_unique<Impl>(AllToAll(ring, shape))) {
-  impl_->all_to_all.Begin();
+std::unique_ptr<ProgramBuild> GridAllToAll(const Ring& ring, const GridShape& shape) {
+  return std::make_unique<AllToAll>(ring, shape);
 }
-
-GridBuild::~GridBuild() = default;
-
-bool GridBuild::done() const { return impl_->all_to_all.done(); }
-
-absl::StatusOr<uint64_t> GridBuild::BuildNext() { return impl_->all_to_all.BuildNext(); }
-
-Program GridBuild::Take() { return impl_->all_to_all.Take(); }
 
 }  // namespace mccs

@@ -32,9 +32,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/statusor.h"
+#include "algorithms/host_ring.h"
 #include "algorithms/plan.h"
-#include "algorithms/ring.h"
+#include "algorithms/program_build.h"
 
 namespace mccs {
 
@@ -68,27 +68,15 @@ struct GridShape {
   int max_pieces = 1;   // of a slice
 };
 
-GridShape GridShapeOf(const Layout& layout);
+GridShape GridShapeOf(int hosts, int max_local_ranks);
 
-// Builds one host's all-to-all, a wave at a time: with 8 ranks on each of 1,024 hosts it takes
-// tens of milliseconds. LIFETIME: what `ring` refers to outlives it.
-class GridBuild {
- public:
-  // REQUIRES: ring.hosts() ≥ 2; `shape` is that of the layout.
-  GridBuild(const Ring& ring, const GridShape& shape);
-  ~GridBuild();
+// Upper bound of the steps of one host's program.
+uint64_t MostGridSteps(int hosts, const GridShape& shape);
 
-  bool done() const;
-  // Appends the steps of the next wave. Returns about the number of their parts
-  // (PlanBuild::last_parts). kInvalidArgument: too many steps. REQUIRES: !done().
-  absl::StatusOr<uint64_t> BuildNext();
-  // REQUIRES: done().
-  Program Take();
-
- private:
-  struct Impl;
-  const std::unique_ptr<Impl> impl_;
-};
+// One host's all-to-all. It is built lane by lane.
+// REQUIRES: ring.hosts() ≥ 2; `shape` is that of the layout, and has at most UINT16_MAX steps.
+// LIFETIME: what `ring` refers to outlives the build.
+std::unique_ptr<ProgramBuild> GridAllToAll(const Ring& ring, const GridShape& shape);
 
 }  // namespace mccs
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -48,60 +50,66 @@ struct Landing {
   std::vector<Place> places;
 };
 
-class AllGather {
+class AllGather final : public ProgramInParts {
  public:
   AllGather(const Ring& ring, int max_pieces)
-      : ring_(ring),
-        local_(ring.local(), ring.home()),
+      : ProgramInParts(ring, Packing::kSlices),
+        hops_(PatHops(ring_.hosts())),
         max_pieces_(static_cast<size_t>(max_pieces)),
-        program_(ring.channel(), Packing::kSlices),
-        held_(static_cast<size_t>(ring.hosts())) {}
-
-  Program Build() {
-    std::vector<Combine> own;
+        held_(static_cast<size_t>(ring_.hosts())) {
     for (uint16_t i = 0; i < local_.count(); ++i) {
       const Place input = LocalRanks::Input(i, local_.BlockOf(i));
       held_[0].push_back({.place = input, .receive = std::nullopt});
-      own.push_back({.sources = {input}, .destinations = local_.Outputs(input.block)});
+      own_.push_back({.sources = {input}, .destinations = local_.Outputs(input.block)});
     }
-    std::vector<Landing> landed;
-    const int hops = PatHops(ring_.hosts());
-    for (int hop = 0; hop < hops; ++hop) {
-      program_.BeginStage(hop);
-      std::vector<Landing> landing = Exchange(1 << (hops - 1 - hop));
-      if (hop == 0) program_.Combines(std::move(own), {});
-      CopyToOthers(landed);
-      landed = std::move(landing);
+    ListHop();
+  }
+
+  bool done() const override { return hop_ > hops_; }
+  // Of a hop first the slices, then the copies of what has landed in the hop before.
+  void BuildNext() override {
+    program_.BeginStage(hop_);
+    if (next_piece_ < std::max(out_.size(), in_.size())) {
+      ExchangeSlices();
+    } else if (!own_.empty()) {
+      program_.Combines(std::exchange(own_, {}), {});
+    } else if (!landed_.empty()) {
+      CopyToOthers(landed_.front());
+      landed_.pop_front();
+    } else {
+      landed_ = std::exchange(landing_, {});
+      ++hop_;
+      ListHop();
     }
-    program_.BeginStage(hops);
-    CopyToOthers(landed);
-    return program_.Take();
   }
 
  private:
-  // Sends the blocks of one hop to the host `distance` after this one, and receives those from the
-  // host as far before it.
-  std::vector<Landing> Exchange(int distance) {
-    const HostIndex to = ring_.HostAtDistance(-distance);
-    const HostIndex from = ring_.HostAtDistance(distance);
-    std::vector<HeldPiece> out;
-    std::vector<std::pair<size_t, Place>> in;  // offset, place
+  int Distance() const { return 1 << (hops_ - 1 - hop_); }
+
+  // The blocks for the host one distance after this one, and those from the host as far before it.
+  void ListHop() {
+    out_.clear();
+    in_.clear();
+    next_piece_ = 0;
+    if (hop_ >= hops_) return;
     // Earlier hops have reached the multiples of twice the distance.
-    for (int offset = 0; offset + distance < ring_.hosts(); offset += 2 * distance) {
+    for (int offset = 0; offset + Distance() < ring_.hosts(); offset += 2 * Distance()) {
       const std::vector<HeldPiece>& held = held_[static_cast<size_t>(offset)];
-      out.insert(out.end(), held.begin(), held.end());
-      for (Rank rank : ring_.RanksOf(ring_.HostAtDistance(offset + distance))) {
-        in.emplace_back(offset + distance, local_.Landing(rank.value()));
+      out_.insert(out_.end(), held.begin(), held.end());
+      for (Rank rank : ring_.RanksOf(ring_.HostAtDistance(offset + Distance()))) {
+        in_.emplace_back(offset + Distance(), local_.Landing(rank.value()));
       }
     }
-    // Sends and receives alternate: sending all slices first could deadlock with a host that does
-    // the same.
-    std::vector<Landing> landings;
-    for (size_t at = 0; at < std::max(out.size(), in.size()); at += max_pieces_) {
-      if (at < out.size()) SendSlice(to, out, at);
-      if (at < in.size()) landings.push_back(ReceiveSlice(from, in, at));
+  }
+
+  // Sends and receives alternate: sending all slices first could deadlock with a host that does
+  // the same.
+  void ExchangeSlices() {
+    if (next_piece_ < out_.size()) SendSlice(ring_.HostAtDistance(-Distance()), out_, next_piece_);
+    if (next_piece_ < in_.size()) {
+      landing_.push_back(ReceiveSlice(ring_.HostAtDistance(Distance()), in_, next_piece_));
     }
-    return landings;
+    next_piece_ += max_pieces_;
   }
 
   void SendSlice(HostIndex to, const std::vector<HeldPiece>& out, size_t begin) {
@@ -124,28 +132,32 @@ class AllGather {
     return {.receive = receive, .places = std::move(places)};
   }
 
-  void CopyToOthers(const std::vector<Landing>& landings) {
+  void CopyToOthers(const Landing& landing) {
     if (local_.count() == 1) return;
-    for (const Landing& landing : landings) {
-      std::vector<Combine> copies;
-      for (const Place& place : landing.places) {
-        copies.push_back({.sources = {place}, .destinations = local_.OtherOutputs(place.block)});
-      }
-      program_.Combines(std::move(copies), {landing.receive});
+    std::vector<Combine> copies;
+    copies.reserve(landing.places.size());
+    for (const Place& place : landing.places) {
+      copies.push_back({.sources = {place}, .destinations = local_.OtherOutputs(place.block)});
     }
+    program_.Combines(std::move(copies), {landing.receive});
   }
 
-  const Ring& ring_;
-  const LocalRanks local_;
+  const int hops_;
   const size_t max_pieces_;
-  ProgramBuilder program_;
   std::vector<std::vector<HeldPiece>> held_;  // by this host's offset in the tree of the piece
+  int hop_ = 0;
+  std::vector<HeldPiece> out_;                // of the hop
+  std::vector<std::pair<size_t, Place>> in_;  // likewise: offset, place
+  size_t next_piece_ = 0;                     // of both
+  std::vector<Combine> own_;                  // copies of this host's blocks, in the first hop
+  std::deque<Landing> landing_;               // in this hop
+  std::deque<Landing> landed_;                // in the hop before, and not copied yet
 };
 
 }  // namespace
 
-Program PatAllGather(const Ring& ring, const PatShape& shape) {
-  return AllGather(ring, shape.max_pieces).Build();
+std::unique_ptr<ProgramBuild> PatAllGather(const Ring& ring, const PatShape& shape) {
+  return std::make_unique<AllGather>(ring, shape.max_pieces);
 }
 
 // ---- Reduce-scatter -----------------------------------------------------------------------------
@@ -156,32 +168,34 @@ Program PatAllGather(const Ring& ring, const PatShape& shape) {
 
 namespace {
 
-class ReduceScatter {
+class ReduceScatter final : public ProgramInParts {
  public:
   ReduceScatter(const Ring& ring, int wave_offsets, bool scaled)
-      : ring_(ring),
-        local_(ring.local(), ring.home()),
+      : ProgramInParts(ring, Packing::kSlices),
         wave_offsets_(wave_offsets),
         scaled_(scaled),
-        program_(ring.channel(), Packing::kSlices),
-        sums_(static_cast<size_t>(ring.hosts())) {}
+        sums_(static_cast<size_t>(ring_.hosts())),
+        first_((ring_.hosts() - 1) / wave_offsets_ * wave_offsets_) {
+    program_.SetHops(PatHops(ring_.hosts()));
+  }
 
-  Program Build() {
-    const int hosts = ring_.hosts();
-    for (int first = (hosts - 1) / wave_offsets_ * wave_offsets_; first >= 0;
-         first -= wave_offsets_) {
-      const int end = std::min(hosts, first + wave_offsets_);
-      for (int distance = 1; first + distance < end; distance *= 2) {
-        std::vector<int> offsets;
-        for (int t = first + distance; t < end; t += 2 * distance) offsets.push_back(t);
-        Exchange(distance, offsets);
-      }
-      if (first > 0) Exchange(LowestBit(first), {first});
+  bool done() const override { return done_; }
+  void BuildNext() override {
+    const int end = std::min(ring_.hosts(), first_ + wave_offsets_);
+    if (first_ + distance_ < end) {
+      std::vector<int> offsets;
+      for (int t = first_ + distance_; t < end; t += 2 * distance_) offsets.push_back(t);
+      Exchange(distance_, offsets);
+      distance_ *= 2;
+    } else if (first_ > 0) {
+      Exchange(LowestBit(first_), {first_});
+      first_ -= wave_offsets_;
+      distance_ = 1;
+    } else {
+      program_.BeginStage(stage_);
+      AddIntoOutputs();
+      done_ = true;
     }
-    program_.BeginStage(stage_);
-    AddIntoOutputs();
-    program_.SetHops(PatHops(hosts));
-    return program_.Take();
   }
 
  private:
@@ -259,8 +273,9 @@ class ReduceScatter {
   }
 
   // The received sums for the `rank`-th rank of a root, then the local ranks' inputs.
-  std::vector<Place> Sources(const std::vector<Sum>& received, uint16_t rank, int32_t block) const {
-    std::vector<Place> sources;
+  PlaceList Sources(const std::vector<Sum>& received, uint16_t rank, int32_t block) const {
+    PlaceList sources;
+    sources.reserve(received.size() + local_.count());
     for (const Sum& sum : received) {
       sources.push_back(
           ProgramBuilder::Received(sum.receive, static_cast<uint16_t>(sum.piece + rank), block));
@@ -269,19 +284,20 @@ class ReduceScatter {
     return sources;
   }
 
-  const Ring& ring_;
-  const LocalRanks local_;
   const int wave_offsets_;
   const bool scaled_;
-  ProgramBuilder program_;
   int stage_ = 0;
   std::vector<Sum> sums_;  // by the offset of the sender
+  int first_ = 0;          // offset of the wave
+  int distance_ = 1;       // of its next exchange
+  bool done_ = false;
 };
 
 }  // namespace
 
-Program PatReduceScatter(const Ring& ring, const PatShape& shape, bool scaled) {
-  return ReduceScatter(ring, shape.wave_offsets, scaled).Build();
+std::unique_ptr<ProgramBuild> PatReduceScatter(const Ring& ring, const PatShape& shape,
+                                               bool scaled) {
+  return std::make_unique<ReduceScatter>(ring, shape.wave_offsets, scaled);
 }
 
 }  // namespace mccs

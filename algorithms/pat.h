@@ -31,8 +31,11 @@
 #ifndef MCCS_ALGORITHMS_PAT_H_
 #define MCCS_ALGORITHMS_PAT_H_
 
+#include <memory>
+
+#include "algorithms/host_ring.h"
 #include "algorithms/plan.h"
-#include "algorithms/ring.h"
+#include "algorithms/program_build.h"
 
 namespace mccs {
 
@@ -48,9 +51,11 @@ struct PatShape {
 // REQUIRES: two hosts or more.
 PatShape PatShapeOf(OpKind kind, const Layout& layout);
 
-// One host's program. REQUIRES: ring.hosts() ≥ 2; `shape` is that of the kind and the layout.
-Program PatAllGather(const Ring& ring, const PatShape& shape);
-Program PatReduceScatter(const Ring& ring, const PatShape& shape, bool scaled);
+// One host's program. It is built slice by slice. REQUIRES: ring.hosts() ≥ 2; `shape` is that of
+// the kind and the layout. LIFETIME: what `ring` refers to outlives the build.
+std::unique_ptr<ProgramBuild> PatAllGather(const Ring& ring, const PatShape& shape);
+std::unique_ptr<ProgramBuild> PatReduceScatter(const Ring& ring, const PatShape& shape,
+                                               bool scaled);
 
 }  // namespace mccs
 

@@ -64,6 +64,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "algorithms/algorithm.h"
 #include "base/ids.h"
@@ -118,11 +119,14 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+// Most combines are copies of one place to one other: these are not allocated.
+using PlaceList = absl::InlinedVector<Place, 1>;
+
 // Accumulates `sources` in their order into every destination. One source is a copy. All places
 // have the same length. A destination may be exactly one of the sources (in place).
 struct Combine {
-  std::vector<Place> sources;
-  std::vector<Place> destinations;
+  PlaceList sources;
+  PlaceList destinations;
   // The result is final for a rank or about to be distributed: applies the operator's last part (an
   // integer average's division).
   bool finish = false;
@@ -152,6 +156,8 @@ struct Program {
   // Maximum length of a chain of slices of one round each of which waits for the one before, on any
   // host, if no slice waits for a slot. For the cost model.
   int hops = 0;
+  // Its steps, combines and places (plan_size.h).
+  uint64_t parts = 0;
 };
 
 // Identifies a plan, together with the strategy.
@@ -191,6 +197,12 @@ struct Plan {
   std::vector<Program> programs;  // one per channel, in order
 };
 
+inline uint64_t PartsOf(const Plan& plan) {
+  uint64_t parts = 0;
+  for (const Program& program : plan.programs) parts += program.parts;
+  return parts;
+}
+
 // Whether a slice may have several parts. Then all rounds are on the first channel.
 inline bool PacksParts(const Plan& plan) { return plan.key.packed && plan.parts > 1; }
 
@@ -214,8 +226,8 @@ inline IndexRange PartEntries(const IndexRange& range, size_t size, int32_t part
 // host: no lanes, only local combines.
 // kInvalidArgument: a kind without a plan, an algorithm that does not support it over this number
 // of hosts, a root out of range, a scale for a kind that does not reduce, a layout, rings or
-// homes that violate Layout or ChannelOrders, `self` out of range, a grid of so many ranks that its
-// steps cannot be numbered.
+// homes that violate Layout or ChannelOrders, `self` out of range. kResourceExhausted:
+// CheckPlanSize.
 absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self);
 

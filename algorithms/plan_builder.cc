@@ -5,31 +5,41 @@
 #include "base/check.h"
 
 namespace mccs {
+namespace {
 
-std::vector<Place> LocalRanks::Inputs(int32_t block) const {
-  std::vector<Place> places;
+uint64_t PartsOf(const Step& step) {
+  uint64_t parts = 1 + step.pieces.size() + step.after.size();
+  for (const Combine& combine : step.combines)
+    parts += 1 + combine.sources.size() + combine.destinations.size();
+  return parts;
+}
+
+}  // namespace
+
+PlaceList LocalRanks::Inputs(int32_t block) const {
+  PlaceList places;
   places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Input(local, block));
   return places;
 }
 
-std::vector<Place> LocalRanks::WithReceived(Place received) const {
-  std::vector<Place> places;
+PlaceList LocalRanks::WithReceived(Place received) const {
+  PlaceList places;
   places.reserve(count() + size_t{1});
   places.push_back(received);
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Input(local, received.block));
   return places;
 }
 
-std::vector<Place> LocalRanks::Outputs(int32_t block) const {
-  std::vector<Place> places;
+PlaceList LocalRanks::Outputs(int32_t block) const {
+  PlaceList places;
   places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Output(local, block));
   return places;
 }
 
-std::vector<Place> LocalRanks::OtherOutputs(int32_t block) const {
-  std::vector<Place> places;
+PlaceList LocalRanks::OtherOutputs(int32_t block) const {
+  PlaceList places;
   places.reserve(count());
   for (uint16_t local = 0; local < count(); ++local) {
     if (local != home_) places.push_back(Output(local, block));
@@ -66,6 +76,7 @@ uint16_t ProgramBuilder::Send(HostIndex to, std::vector<Place> pieces,
                               std::vector<uint16_t> after) {
   if (GoesStraight(pieces)) return AppendSend(to, std::move(pieces), std::move(after));
   std::vector<Piece> copies;
+  copies.reserve(pieces.size());
   for (const Place& piece : pieces) copies.push_back({.sources = {piece}, .block = piece.block});
   return SendStaged(to, std::move(copies), std::move(after));
 }
@@ -108,8 +119,8 @@ void ProgramBuilder::SendAllStaged(std::vector<StagedSend> sends) {
 }
 
 uint16_t ProgramBuilder::SpreadStaged(const std::vector<HostIndex>& to, Piece piece,
-                                      std::vector<Place> kept) {
-  std::vector<Place> destinations = std::move(kept);
+                                      PlaceList kept) {
+  PlaceList destinations = std::move(kept);
   const uint16_t combine = next_position();
   for (size_t i = 0; i < to.size(); ++i) {
     const auto send = static_cast<uint16_t>(combine + 1 + i);
@@ -129,6 +140,7 @@ uint16_t ProgramBuilder::ReceiveInto(HostIndex from, std::vector<Place> outputs)
   for (const Place& output : outputs) blocks.push_back(output.block);
   const uint16_t receive = ReceiveInSlot(from, blocks);
   std::vector<Combine> copies;
+  copies.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Place received = Received(receive, static_cast<uint16_t>(i), blocks[i]);
     copies.push_back({.sources = {received}, .destinations = {outputs[i]}});
@@ -160,12 +172,14 @@ Program ProgramBuilder::Take() {
     if (step.kind != StepKind::kCombine) program_.hops = std::max(program_.hops, step.stage + 1);
   }
   if (hops_.has_value()) program_.hops = *hops_;
+  program_.parts = parts_;
   return std::move(program_);
 }
 
 uint16_t ProgramBuilder::Append(Step step) {
   MCCS_CHECK(program_.steps.size() < UINT16_MAX);
   step.stage = stage_;
+  parts_ += PartsOf(step);
   program_.steps.push_back(std::move(step));
   return static_cast<uint16_t>(next_position() - 1);
 }

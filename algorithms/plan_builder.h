@@ -24,13 +24,13 @@ class LocalRanks {
   static Place Input(uint16_t local, int32_t block) { return {Space::kInput, local, 0, block}; }
   static Place Output(uint16_t local, int32_t block) { return {Space::kOutput, local, 0, block}; }
   // The same block of each local rank, ascending.
-  std::vector<Place> Inputs(int32_t block) const;
+  PlaceList Inputs(int32_t block) const;
   // The received place, then each local rank's contribution to the same block.
-  std::vector<Place> WithReceived(Place received) const;
-  std::vector<Place> Outputs(int32_t block) const;
+  PlaceList WithReceived(Place received) const;
+  PlaceList Outputs(int32_t block) const;
   // The output of the home rank, and the others.
   Place Landing(int32_t block) const { return Output(home_, block); }
-  std::vector<Place> OtherOutputs(int32_t block) const;
+  PlaceList OtherOutputs(int32_t block) const;
 
  private:
   const std::vector<Rank>& ranks_;
@@ -50,7 +50,7 @@ class ProgramBuilder {
  public:
   // The sources that are accumulated for one piece of a slice to send.
   struct Piece {
-    std::vector<Place> sources;
+    PlaceList sources;
     int32_t block = 0;
   };
 
@@ -74,7 +74,7 @@ class ProgramBuilder {
   void SendAllStaged(std::vector<StagedSend> sends);
   // Combines one piece in the staging slots of a send to each of `to`, and in `kept`; then sends
   // it. Returns the position of the combine.
-  uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, std::vector<Place> kept);
+  uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, PlaceList kept);
   // Straight or packed.
   uint16_t ReceiveInto(HostIndex from, std::vector<Place> outputs);
   // Receives one piece per block; they stay in the slot.
@@ -85,6 +85,8 @@ class ProgramBuilder {
   }
 
   size_t size() const { return program_.steps.size(); }
+  // The steps, combines and places so far: time and memory are proportional to them.
+  uint64_t parts() const { return parts_; }
   // The plan's hops, if they are not the stages of its slices.
   void SetHops(int hops) { hops_ = hops; }
 
@@ -99,6 +101,7 @@ class ProgramBuilder {
 
   Program program_;
   const Packing packing_;
+  uint64_t parts_ = 0;
   uint16_t stage_ = 0;
   std::optional<int> hops_;
 };

@@ -1,35 +1,13 @@
-// Reduce-scatter: the share of each target host travels around the ring once and ends there.
-//
-// A slice has one piece per rank of its target host. It starts at the host after the target and
-// accumulates the inputs of each host on its path; the target adds its own directly into its ranks'
-// outputs.
 #include "algorithms/ring.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "algorithms/plan_builder.h"
 
 namespace mccs {
-
-Ring::Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel,
-           HostIndex self, LocalIndex home)
-    : layout_(layout),
-      order_(order),
-      channel_(channel),
-      position_(static_cast<int>(std::find(order.begin(), order.end(), self) - order.begin())),
-      home_(home) {}
-
-HostIndex Ring::HostAtDistance(int hops) const {
-  return order_[static_cast<size_t>((position_ - hops + hosts()) % hosts())];
-}
-
-int Ring::HopsFrom(HostIndex from) const {
-  const int other =
-      static_cast<int>(std::find(order_.begin(), order_.end(), from) - order_.begin());
-  return (position_ - other + hosts()) % hosts();
-}
 
 // Reduce-scatter: the share of each target host travels around the ring once and ends there.
 //
@@ -45,52 +23,74 @@ std::vector<int32_t> BlocksOf(const Ring& ring, HostIndex target) {
   return blocks;
 }
 
-void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
-  const LocalRanks local(ring.local(), ring.home());
-  const std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(1));
-  if (local.count() == 1 && !scaled) {
-    std::vector<Place> pieces;
-    for (int32_t block : blocks) pieces.push_back(LocalRanks::Input(0, block));
-    program.Send(ring.next(), std::move(pieces), {});
-    return;
+class ReduceScatterBuild final : public ProgramInParts {
+ public:
+  ReduceScatterBuild(const PlanKey& key, const Ring& ring)
+      : ProgramInParts(ring, key.packed ? Packing::kBlocks : Packing::kNone), scaled_(key.scaled) {}
+
+  bool done() const override { return hop_ == ring_.hosts(); }
+  void BuildNext() override {
+    program_.BeginStage(hop_);
+    if (hop_ == ring_.hosts() - 1) {
+      AddIntoOutputs();
+    } else {
+      if (hop_ == 0) {
+        SendFirst();
+      } else {
+        SendOn();
+      }
+      blocks_ = BlocksOf(ring_, ring_.HostAtDistance((hop_ + 2) % ring_.hosts()));
+      receive_ = program_.ReceiveInSlot(ring_.previous(), blocks_);
+    }
+    ++hop_;
   }
-  std::vector<ProgramBuilder::Piece> pieces;
-  for (int32_t block : blocks) pieces.push_back({.sources = local.Inputs(block), .block = block});
-  program.SendStaged(ring.next(), std::move(pieces), {});
-}
+
+ private:
+  void SendFirst() {
+    const std::vector<int32_t> blocks = BlocksOf(ring_, ring_.HostAtDistance(1));
+    if (local_.count() == 1 && !scaled_) {
+      std::vector<Place> pieces;
+      for (int32_t block : blocks) pieces.push_back(LocalRanks::Input(0, block));
+      program_.Send(ring_.next(), std::move(pieces), {});
+      return;
+    }
+    std::vector<ProgramBuilder::Piece> pieces;
+    for (int32_t block : blocks)
+      pieces.push_back({.sources = local_.Inputs(block), .block = block});
+    program_.SendStaged(ring_.next(), std::move(pieces), {});
+  }
+  void SendOn() {
+    std::vector<ProgramBuilder::Piece> pieces;
+    pieces.reserve(blocks_.size());
+    for (uint16_t p = 0; p < blocks_.size(); ++p) {
+      pieces.push_back({.sources = SumOf(p), .block = blocks_[p]});
+    }
+    program_.SendStaged(ring_.next(), std::move(pieces), {receive_});
+  }
+  void AddIntoOutputs() {
+    std::vector<Combine> whole;
+    for (uint16_t p = 0; p < blocks_.size(); ++p) {
+      whole.push_back({.sources = SumOf(p),
+                       .destinations = {LocalRanks::Output(p, blocks_[p])},
+                       .finish = true});
+    }
+    program_.Combines(std::move(whole), {receive_});
+  }
+  // Of a received piece.
+  PlaceList SumOf(uint16_t piece) const {
+    return local_.WithReceived(ProgramBuilder::Received(receive_, piece, blocks_[piece]));
+  }
+
+  const bool scaled_;
+  int hop_ = 0;
+  std::vector<int32_t> blocks_;  // received last
+  uint16_t receive_ = 0;         // the step that received them
+};
 
 }  // namespace
 
-Program RingReduceScatter(const PlanKey& key, const Ring& ring) {
-  const int hosts = ring.hosts();
-  const LocalRanks local(ring.local(), ring.home());
-  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
-
-  SendFirst(program, ring, key.scaled);
-  std::vector<int32_t> blocks = BlocksOf(ring, ring.HostAtDistance(2));
-  uint16_t receive = program.ReceiveInSlot(ring.previous(), blocks);
-
-  for (int hop = 1; hop <= hosts - 2; ++hop) {
-    program.BeginStage(hop);
-    std::vector<ProgramBuilder::Piece> pieces;
-    for (uint16_t p = 0; p < blocks.size(); ++p) {
-      const Place received = ProgramBuilder::Received(receive, p, blocks[p]);
-      pieces.push_back({.sources = local.WithReceived(received), .block = blocks[p]});
-    }
-    program.SendStaged(ring.next(), std::move(pieces), {receive});
-    blocks = BlocksOf(ring, ring.HostAtDistance(hop + 2));
-    receive = program.ReceiveInSlot(ring.previous(), blocks);
-  }
-
-  program.BeginStage(hosts - 1);
-  std::vector<Combine> whole;
-  for (uint16_t p = 0; p < blocks.size(); ++p) {
-    whole.push_back({.sources = local.WithReceived(ProgramBuilder::Received(receive, p, blocks[p])),
-                     .destinations = {LocalRanks::Output(p, blocks[p])},
-                     .finish = true});
-  }
-  program.Combines(std::move(whole), {receive});
-  return program.Take();
+std::unique_ptr<ProgramBuild> RingReduceScatter(const PlanKey& key, const Ring& ring) {
+  return std::make_unique<ReduceScatterBuild>(key, ring);
 }
 
 // All-gather: each host's inputs travel around the ring once, one piece per rank of the source
@@ -100,44 +100,58 @@ Program RingReduceScatter(const PlanKey& key, const Ring& ring) {
 // rank, are forwarded from there, and are copied to the other local ranks.
 namespace {
 
-// The places of the blocks of `origin` in the home rank's output.
-std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
-  const LocalRanks local(ring.local(), ring.home());
-  std::vector<Place> places;
-  for (Rank rank : ring.RanksOf(origin)) places.push_back(local.Landing(rank.value()));
-  return places;
-}
+class AllGatherBuild final : public ProgramInParts {
+ public:
+  AllGatherBuild(const PlanKey& key, const Ring& ring)
+      : ProgramInParts(ring, key.packed ? Packing::kBlocks : Packing::kNone) {}
+
+  bool done() const override { return hop_ == ring_.hosts() - 1; }
+  void BuildNext() override {
+    if (hop_ == 0) SendInputs();
+    const std::vector<Place> landing = Landing(ring_.HostAtDistance(hop_ + 1));
+    const uint16_t receive = program_.ReceiveInto(ring_.previous(), landing);
+    if (hop_ == 0) CopyInputs();
+    ++hop_;
+    program_.BeginStage(hop_);
+    if (!done()) program_.Send(ring_.next(), landing, {receive});
+    if (local_.count() == 1) return;
+    std::vector<Combine> spread;
+    spread.reserve(landing.size());
+    for (const Place& place : landing) {
+      spread.push_back({.sources = {place}, .destinations = local_.OtherOutputs(place.block)});
+    }
+    program_.Combines(std::move(spread), {receive});
+  }
+
+ private:
+  Place OwnInput(uint16_t local) const { return LocalRanks::Input(local, local_.BlockOf(local)); }
+  void SendInputs() {
+    std::vector<Place> inputs;
+    for (uint16_t i = 0; i < local_.count(); ++i) inputs.push_back(OwnInput(i));
+    program_.Send(ring_.next(), std::move(inputs), {});
+  }
+  void CopyInputs() {
+    std::vector<Combine> copies;
+    for (uint16_t i = 0; i < local_.count(); ++i) {
+      const Place input = OwnInput(i);
+      copies.push_back({.sources = {input}, .destinations = local_.Outputs(input.block)});
+    }
+    program_.Combines(std::move(copies), {});
+  }
+  // The places of the blocks of `origin` in the home rank's output.
+  std::vector<Place> Landing(HostIndex origin) const {
+    std::vector<Place> places;
+    for (Rank rank : ring_.RanksOf(origin)) places.push_back(local_.Landing(rank.value()));
+    return places;
+  }
+
+  int hop_ = 0;
+};
 
 }  // namespace
 
-Program RingAllGather(const PlanKey& key, const Ring& ring) {
-  const int hosts = ring.hosts();
-  const LocalRanks local(ring.local(), ring.home());
-  ProgramBuilder program(ring.channel(), key.packed ? Packing::kBlocks : Packing::kNone);
-
-  std::vector<Place> inputs;
-  std::vector<Combine> copies;
-  for (uint16_t i = 0; i < local.count(); ++i) {
-    const Place input = LocalRanks::Input(i, local.BlockOf(i));
-    inputs.push_back(input);
-    copies.push_back({.sources = {input}, .destinations = local.Outputs(input.block)});
-  }
-  program.Send(ring.next(), std::move(inputs), {});
-
-  for (int hop = 0; hop <= hosts - 2; ++hop) {
-    std::vector<Place> landing = Landing(ring, ring.HostAtDistance(hop + 1));
-    const uint16_t receive = program.ReceiveInto(ring.previous(), landing);
-    if (hop == 0) program.Combines(std::move(copies), {});
-    program.BeginStage(hop + 1);
-    if (hop < hosts - 2) program.Send(ring.next(), landing, {receive});
-    if (local.count() == 1) continue;
-    std::vector<Combine> spread;
-    for (const Place& place : landing) {
-      spread.push_back({.sources = {place}, .destinations = local.OtherOutputs(place.block)});
-    }
-    program.Combines(std::move(spread), {receive});
-  }
-  return program.Take();
+std::unique_ptr<ProgramBuild> RingAllGather(const PlanKey& key, const Ring& ring) {
+  return std::make_unique<AllGatherBuild>(key, ring);
 }
 
 // All-reduce: reduce-scatter over the hosts' blocks, then all-gather of the sums.
@@ -149,55 +163,74 @@ Program RingAllGather(const PlanKey& key, const Ring& ring) {
 // local ranks. Each sum is computed at one host only, so all ranks have the same bits.
 namespace {
 
-int32_t BlockOf(HostIndex host) { return host.value(); }
+class AllReduceBuild final : public ProgramInParts {
+ public:
+  AllReduceBuild(const Ring& ring, bool scaled) : ProgramInParts(ring), scaled_(scaled) {}
+
+  bool done() const override { return hop_ == 2 * ring_.hosts() - 1; }
+  void BuildNext() override {
+    program_.BeginStage(hop_);
+    if (hop_ < ring_.hosts() - 1) {
+      SendSum();
+      receive_ = program_.ReceiveInSlot(ring_.previous(), {BlockOf(hop_ + 1)});
+    } else {
+      if (hop_ == ring_.hosts() - 1) {
+        CompleteSum();
+      } else {
+        PassOn();
+      }
+      if (hop_ < 2 * ring_.hosts() - 2) {
+        const Place landing = local_.Landing(BlockOf(hop_ + 1));
+        receive_ = program_.ReceiveInto(ring_.previous(), {landing});
+      }
+    }
+    ++hop_;
+  }
+
+ private:
+  // The block that this host sends in a hop: that of the host `hop` before it.
+  int32_t BlockOf(int hop) const { return ring_.HostAtDistance(hop % ring_.hosts()).value(); }
+  PlaceList Sum() const {
+    return local_.WithReceived(ProgramBuilder::Received(receive_, 0, BlockOf(hop_)));
+  }
+
+  // Hop 0: the block of this host starts. A single unscaled input needs no staging.
+  void SendSum() {
+    const int32_t block = BlockOf(hop_);
+    if (hop_ == 0 && local_.count() == 1 && !scaled_) {
+      program_.Send(ring_.next(), {LocalRanks::Input(0, block)}, {});
+    } else if (hop_ == 0) {
+      program_.SendStaged(ring_.next(), {{.sources = local_.Inputs(block), .block = block}}, {});
+    } else {
+      program_.SendStaged(ring_.next(), {{.sources = Sum(), .block = block}}, {receive_});
+    }
+  }
+  // The block of the next host is completed here and starts its second pass.
+  void CompleteSum() {
+    const int32_t block = BlockOf(hop_);
+    const uint16_t whole = program_.Combines(
+        {{.sources = Sum(), .destinations = local_.Outputs(block), .finish = true}}, {receive_});
+    program_.Send(ring_.next(), {local_.Landing(block)}, {whole});
+  }
+  void PassOn() {
+    const int32_t block = BlockOf(hop_);
+    const bool last = hop_ == 2 * ring_.hosts() - 2;
+    if (!last) program_.Send(ring_.next(), {local_.Landing(block)}, {receive_});
+    if (local_.count() == 1) return;
+    program_.Combines(
+        {{.sources = {local_.Landing(block)}, .destinations = local_.OtherOutputs(block)}},
+        {receive_});
+  }
+
+  const bool scaled_;
+  int hop_ = 0;
+  uint16_t receive_ = 0;  // the step that received the block of this hop
+};
 
 }  // namespace
 
-Program RingAllReduce(const Ring& ring, bool scaled) {
-  const int hosts = ring.hosts();
-  const LocalRanks local(ring.local(), ring.home());
-  ProgramBuilder program(ring.channel());
-
-  // Hop 0: the block of this host starts. A single unscaled input needs no staging.
-  const int32_t own = BlockOf(ring.HostAtDistance(0));
-  if (local.count() == 1 && !scaled) {
-    program.Send(ring.next(), {LocalRanks::Input(0, own)}, {});
-  } else {
-    program.SendStaged(ring.next(), {{.sources = local.Inputs(own), .block = own}}, {});
-  }
-  uint16_t receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.HostAtDistance(1))});
-
-  for (int hop = 1; hop <= hosts - 2; ++hop) {
-    program.BeginStage(hop);
-    const int32_t block = BlockOf(ring.HostAtDistance(hop));
-    const Place received = ProgramBuilder::Received(receive, 0, block);
-    program.SendStaged(ring.next(), {{.sources = local.WithReceived(received), .block = block}},
-                       {receive});
-    receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.HostAtDistance(hop + 1))});
-  }
-
-  // The block of the next host is completed here and starts its second pass.
-  program.BeginStage(hosts - 1);
-  int32_t block = BlockOf(ring.HostAtDistance(hosts - 1));
-  const uint16_t whole =
-      program.Combines({{.sources = local.WithReceived(ProgramBuilder::Received(receive, 0, block)),
-                         .destinations = local.Outputs(block),
-                         .finish = true}},
-                       {receive});
-  program.Send(ring.next(), {local.Landing(block)}, {whole});
-
-  for (int hop = hosts - 1; hop <= 2 * hosts - 3; ++hop) {
-    block = BlockOf(ring.HostAtDistance(hop + 1 - hosts));
-    receive = program.ReceiveInto(ring.previous(), {local.Landing(block)});
-    program.BeginStage(hop + 1);
-    if (hop < 2 * hosts - 3) program.Send(ring.next(), {local.Landing(block)}, {receive});
-    if (local.count() > 1) {
-      program.Combines(
-          {{.sources = {local.Landing(block)}, .destinations = local.OtherOutputs(block)}},
-          {receive});
-    }
-  }
-  return program.Take();
+std::unique_ptr<ProgramBuild> RingAllReduce(const Ring& ring, bool scaled) {
+  return std::make_unique<AllReduceBuild>(ring, scaled);
 }
 
 // Broadcast: a pipeline along the ring from the root's host to the host before it.
@@ -244,7 +277,7 @@ Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local,
   }
   program.BeginStage(hops - 1);
   const uint16_t receive = program.ReceiveInSlot(ring.previous(), {0});
-  const std::vector<Place> sources = local.WithReceived(ProgramBuilder::Received(receive, 0, 0));
+  const PlaceList sources = local.WithReceived(ProgramBuilder::Received(receive, 0, 0));
   program.BeginStage(hops);
   if (hops < ring.hosts() - 1) {
     program.SendStaged(ring.next(), {{.sources = sources, .block = 0}}, {receive});

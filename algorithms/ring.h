@@ -10,51 +10,23 @@
 #ifndef MCCS_ALGORITHMS_RING_H_
 #define MCCS_ALGORITHMS_RING_H_
 
+#include <memory>
 #include <vector>
 
+#include "algorithms/host_ring.h"
 #include "algorithms/plan.h"
+#include "algorithms/program_build.h"
 
 namespace mccs {
-
-// One channel's ring from the position of one host.
-class Ring {
- public:
-  // `home`: the channel's home rank on this host. REQUIRES: `self` is in `order`.
-  // LIFETIME: `layout` and `order` outlive the ring.
-  Ring(const Layout& layout, const std::vector<HostIndex>& order, ChannelId channel, HostIndex self,
-       LocalIndex home = LocalIndex(0));
-
-  int hosts() const { return static_cast<int>(order_.size()); }
-  // Position of this host in the order.
-  int position() const { return position_; }
-  ChannelId channel() const { return channel_; }
-  // The host whose slices reach this host after `hops` hops; −1 is the next host. REQUIRES:
-  // |hops| ≤ hosts().
-  HostIndex HostAtDistance(int hops) const;
-  HostIndex next() const { return HostAtDistance(-1); }
-  HostIndex previous() const { return HostAtDistance(1); }
-  // Hops from `from` to this host.
-  int HopsFrom(HostIndex from) const;
-
-  const std::vector<Rank>& RanksOf(HostIndex host) const { return layout_.hosts[host.value()]; }
-  const std::vector<Rank>& local() const { return RanksOf(HostAtDistance(0)); }
-  LocalIndex home() const { return home_; }
-
- private:
-  const Layout& layout_;
-  const std::vector<HostIndex>& order_;
-  ChannelId channel_;
-  int position_ = 0;
-  LocalIndex home_;
-};
 
 // Parts of an all-gather's or a reduce-scatter's plan: the largest number of ranks of a host.
 // Part i has the blocks of the i-th rank of each host.
 
 // REQUIRES for all: ring.hosts() ≥ 2.
-Program RingAllReduce(const Ring& ring, bool scaled);
-Program RingReduceScatter(const PlanKey& key, const Ring& ring);
-Program RingAllGather(const PlanKey& key, const Ring& ring);
+// The first three are built hop by hop. LIFETIME: what `ring` refers to outlives the build.
+std::unique_ptr<ProgramBuild> RingAllReduce(const Ring& ring, bool scaled);
+std::unique_ptr<ProgramBuild> RingReduceScatter(const PlanKey& key, const Ring& ring);
+std::unique_ptr<ProgramBuild> RingAllGather(const PlanKey& key, const Ring& ring);
 // `root_local`: position of the root among the ranks of `root_host`.
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local);
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled);

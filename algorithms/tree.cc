@@ -127,8 +127,8 @@ class TreeWalk {
       : program_(program), local_(local), place_(place), block_(block) {}
 
   // The children's slices plus the inputs of this host's ranks.
-  std::vector<Place> Sum() const {
-    std::vector<Place> sources;
+  PlaceList Sum() const {
+    PlaceList sources;
     for (uint16_t receive : received_)
       sources.push_back(ProgramBuilder::Received(receive, 0, block_));
     for (const Place& input : local_.Inputs(block_)) sources.push_back(input);

@@ -21,8 +21,8 @@
 
 #include <vector>
 
+#include "algorithms/host_ring.h"
 #include "algorithms/plan.h"
-#include "algorithms/ring.h"
 
 namespace mccs {
 

@@ -97,14 +97,16 @@ int Measure(OpKind kind, Algorithm algorithm, const Shape& shape) {
     auto build = times.Run([&] {
       return PlanBuild::Begin({.kind = kind, .algorithm = algorithm}, layout, orders, HostIndex(h));
     });
-    absl::Status status = build.status();
-    while (status.ok() && !build->done()) {
-      status = times.Run([&] { return build->BuildNext(); });
-      most_parts = std::max(most_parts, build->last_parts());
-    }
-    if (!status.ok()) {
-      std::cerr << "plan_scale: " << status << "\n";
+    if (!build.ok()) {
+      std::cerr << "plan_scale: " << build.status() << "\n";
       return 1;
+    }
+    while (!build->done()) {
+      const uint64_t parts = times.Run([&] {
+        build->BuildNext();
+        return build->last_parts();
+      });
+      most_parts = std::max(most_parts, parts);
     }
     const Plan plan = build->Take();
     for (const Program& program : plan.programs) hops = std::max(hops, program.hops);

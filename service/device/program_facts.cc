@@ -22,7 +22,7 @@ std::vector<uint16_t> ReceivesReadBy(const Step& step) {
   return reads;
 }
 
-bool Continues(const std::vector<Place>& places, const std::vector<Place>& next) {
+bool Continues(const PlaceList& places, const PlaceList& next) {
   return std::ranges::equal(places, next, [](const Place& a, const Place& b) {
     const bool in_slot = a.space == Space::kReceived || a.space == Space::kStaged;
     return a.space == b.space && a.index == b.index &&

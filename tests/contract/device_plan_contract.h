@@ -43,7 +43,7 @@ class DevicePlanContract : public DeviceContract {
             .peer = kPeer,
             .after = std::move(after)};
   }
-  static Step Sums(std::vector<Place> sources, Place to, std::vector<uint16_t> after = {}) {
+  static Step Sums(PlaceList sources, Place to, std::vector<uint16_t> after = {}) {
     return {.kind = StepKind::kCombine,
             .combines = {{std::move(sources), {to}}},
             .pieces = {},

@@ -9,9 +9,10 @@
 namespace mccs {
 namespace {
 
-// The time of a part of a plan is about 25 ns: it is allocated and filled, and freed later.
+// The time of a part of a plan is about 25 ns: it is filled, and freed later.
 constexpr int64_t kCostPerPart = 250;
-constexpr int64_t kCostPerWeighedPart = 20;
+
+int64_t CostOf(uint64_t parts) { return static_cast<int64_t>(parts) * kCostPerPart; }
 
 absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
   if (call.kind == OpKind::kNone || static_cast<int>(call.kind) >= kOpKinds ||
@@ -72,35 +73,45 @@ void PlanCache::Work(int64_t most) {
 }
 
 int64_t PlanCache::BuildPart() {
+  if (weighing_.has_value()) return WeighPart();
   if (build_.has_value()) {
-    const absl::Status built = build_->BuildNext();
-    const auto cost = static_cast<int64_t>(build_->last_parts()) * kCostPerPart;
-    if (built.ok() && !build_->done()) return cost;
-    if (built.ok()) {
-      Insert(build_->Take());
-    } else {
-      Fail(build_->key(), built);
-    }
+    build_->BuildNext();
+    const int64_t cost = CostOf(build_->last_parts());
+    if (!build_->done()) return cost;
+    Insert(build_->Take());
     build_.reset();
     return cost;
   }
   if (!wanted_->plan.has_value()) {
     if (chooser_.IsPrepared(wanted_->kind, wanted_->bytes)) return wanted_.reset(), 0;
-    return static_cast<int64_t>(chooser_.PrepareNext(wanted_->kind)) * kCostPerPart;
+    return CostOf(chooser_.PrepareNext(wanted_->kind));
   }
   const PlanKey key = *wanted_->plan;
   if (const auto known = plans_.find(key); known != plans_.end()) {
     const bool weighs = std::exchange(wanted_, std::nullopt)->weighs;
-    return weighs ? WeighPlan(*known->second) : 0;
+    if (weighs && !known->second->weight.has_value()) weighing_.emplace(known->second->plan);
+    return 0;
   }
   if (!wanted_->weighs) wanted_.reset();
   absl::StatusOr<PlanBuild> build = PlanBuild::Begin(key, layout_, orders_, self_);
   if (!build.ok()) {
     Fail(key, build.status());
-    return static_cast<int64_t>(layout_.hosts.size()) * kCostPerPart;
+    return CostOf(PartsOfChecks(layout_, orders_));
   }
   build_.emplace(*std::move(build));
-  return static_cast<int64_t>(build_->last_parts()) * kCostPerPart;
+  return CostOf(build_->last_parts());
+}
+
+int64_t PlanCache::WeighPart() {
+  const int64_t cost = CostOf(weighing_->WeighNext());
+  if (!weighing_->done()) return cost;
+  PlanWeight weight = weighing_->Take();
+  weighing_.reset();
+  const auto known = plans_.find(weight.frame.key);
+  if (known == plans_.end()) return cost;
+  known->second->weight = std::move(weight);
+  if (wanted_.has_value() && wanted_->plan == known->first) wanted_.reset();
+  return cost;
 }
 
 void PlanCache::Fail(const PlanKey& key, const absl::Status& why) {
@@ -108,25 +119,24 @@ void PlanCache::Fail(const PlanKey& key, const absl::Status& why) {
   if (wanted_.has_value() && wanted_->plan == key) wanted_.reset();
 }
 
-int64_t PlanCache::WeighPlan(Cached& cached) {
-  if (cached.weight.has_value()) return 0;
-  cached.weight = Weigh(*cached.plan);
-  int64_t parts = 0;
-  for (const ProgramWeight& program : cached.weight->programs)
-    parts += program.slices + program.operands + program.in_pieces + program.out_pieces;
-  return parts * kCostPerWeighedPart;
-}
-
 void PlanCache::Insert(Plan plan) {
-  if (by_use_.size() == kMaxCachedPlans) {
-    plans_.erase(by_use_.back().plan->key);
-    by_use_.pop_back();
-  }
   const PlanKey key = plan.key;
+  const uint64_t bytes = MemoryBytes(plan);
+  while (!by_use_.empty() && (by_use_.size() == kMaxCachedPlans || bytes_ + bytes > max_bytes_)) {
+    EvictOldest();
+  }
   if (wanted_.has_value() && wanted_->plan == key && !wanted_->weighs) wanted_.reset();
   by_use_.push_front(
       {.plan = std::make_shared<const Plan>(std::move(plan)), .weight = std::nullopt});
   plans_.emplace(key, by_use_.begin());
+  bytes_ += bytes;
+}
+
+void PlanCache::EvictOldest() {
+  const Plan& plan = *by_use_.back().plan;
+  bytes_ -= MemoryBytes(plan);
+  plans_.erase(plan.key);
+  by_use_.pop_back();
 }
 
 absl::StatusOr<std::optional<double>> PlanCache::EstimateUs(const EstimatedCall& call) {

@@ -1,9 +1,10 @@
-// The plans of one communicator under one strategy. A plan is built on first use and cached. If a
-// program keeps changing its roots, only the kMaxCachedPlans most recently used plans stay. Also
+// The plans of one communicator under one strategy. A plan is built on first use and cached. The
+// number of cached plans and their memory are limited: a program may use any root, and a tenant's
+// hosts may have any number of ranks. The plans that were used least recently leave first. Also
 // chooses the algorithm of a call and estimates its duration.
 //
 // A plan over 1,000 hosts takes tens of milliseconds to build, and the first call of a kind needs
-// several. So the cache builds in parts of at most a few milliseconds, in the turns of the
+// several. So the cache builds and weighs in parts of about 0.1 ms, in the turns of the
 // communicator, whose tenant pays for them:
 //
 //   KeyFor, Find, EstimateUs ──nothing yet──► Work, Work, … ──► the same call again
@@ -30,9 +31,12 @@
 
 namespace mccs {
 
-// Enough for the calls of known jobs, with a root per rank of one or two hosts. A plan takes a few
-// KiB per host of the ring: about 1 MiB for 1,000 hosts.
+// Enough for the calls of known jobs, with a root per rank of one or two hosts.
 inline constexpr size_t kMaxCachedPlans = 64;
+// MemoryBytes of all together. A plan takes a few KiB per host of the ring, about 5 MiB for an
+// all-to-all of 8,192 ranks. The newest one stays, so that its caller can take it: then the limit
+// is that of its size (kMaxPlanParts).
+inline constexpr uint64_t kMaxCachedPlanBytes = 256 << 20;
 
 // As the tenant passes it: fields are unchecked.
 struct EstimatedCall {
@@ -44,8 +48,11 @@ struct EstimatedCall {
 
 class PlanCache {
  public:
-  PlanCache(Layout layout, const Strategy& strategy, HostIndex self)
-      : layout_(std::move(layout)),
+  // `max_bytes`: less in tests.
+  PlanCache(Layout layout, const Strategy& strategy, HostIndex self,
+            uint64_t max_bytes = kMaxCachedPlanBytes)
+      : max_bytes_(max_bytes),
+        layout_(std::move(layout)),
         orders_(OrdersOf(strategy)),
         self_(self),
         slot_bytes_(strategy.lanes.slot_bytes),
@@ -63,21 +70,25 @@ class PlanCache {
   std::optional<Algorithm> AlgorithmFor(OpKind kind, uint64_t bytes);
   // The key of its plan, without root and scale; nothing as above.
   std::optional<PlanKey> KeyFor(OpKind kind, uint64_t bytes);
-  // The plan for `key`; null: Work has to build it. A new plan replaces the least recently used
-  // one. A plan outlives its place in the cache, and the cache, while its user holds it.
+  // The plan for `key`; null: Work has to build it. A plan outlives its place in the cache, and the
+  // cache, while its user holds it. kInvalidArgument, kResourceExhausted: as BuildPlan.
   absl::StatusOr<std::shared_ptr<const Plan>> Find(const PlanKey& key);
   // Duration of a call in microseconds, by the cost model. Nothing: Work has to build its plan, as
   // for the call itself. kInvalidArgument: not a valid call.
   absl::StatusOr<std::optional<double>> EstimateUs(const EstimatedCall& call);
 
   // Something was asked for that is not built.
-  bool has_work() const { return build_.has_value() || wanted_.has_value(); }
+  bool has_work() const {
+    return build_.has_value() || weighing_.has_value() || wanted_.has_value();
+  }
   // Builds parts of what was asked for last, until they cost `most`, or more by one part.
   void Work(int64_t most);
   // The cost of all parts so far, in the unit of turn_cost.h.
   int64_t cost() const { return cost_; }
 
   size_t size() const { return by_use_.size(); }
+  // MemoryBytes of all cached plans.
+  uint64_t bytes() const { return bytes_; }
   const Layout& layout() const { return layout_; }
 
  private:
@@ -103,9 +114,11 @@ class PlanCache {
   // Returns the cost of the part.
   int64_t BuildPart();
   void Fail(const PlanKey& key, const absl::Status& why);
-  int64_t WeighPlan(Cached& cached);
+  int64_t WeighPart();
   void Insert(Plan plan);
+  void EvictOldest();
 
+  const uint64_t max_bytes_;
   const Layout layout_;
   const ChannelOrders orders_;
   const HostIndex self_;
@@ -115,8 +128,10 @@ class PlanCache {
   ByUse by_use_;
   absl::flat_hash_map<PlanKey, ByUse::iterator> plans_;
   std::optional<Wanted> wanted_;
-  std::optional<PlanBuild> build_;  // in progress; it is completed whatever is wanted later
-  std::optional<Failure> failure_;  // the last one
+  std::optional<PlanBuild> build_;        // in progress; it is completed whatever is wanted later
+  std::optional<PlanWeighing> weighing_;  // likewise
+  std::optional<Failure> failure_;        // the last one
+  uint64_t bytes_ = 0;
   int64_t cost_ = 0;
 };
 

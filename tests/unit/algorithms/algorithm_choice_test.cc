@@ -139,6 +139,51 @@ TEST(AlgorithmChoice, UsesGridsIfDirectLanesDoNotFit) {
   EXPECT_EQ(Choice(463, ruled, 260).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
 }
 
+// A grid is faster for so small blocks, but its plan would be too large.
+TEST(AlgorithmChoice, UsesNoAlgorithmWhosePlanIsTooLarge) {
+  const Layout layout = BlockLayout(std::vector<int>(600, 32));
+  const ChannelOrders orders = VariedOrders(600, 2);
+  const PlanKey grid{.kind = OpKind::kAllToAll, .algorithm = Algorithm::kGrid};
+  ASSERT_FALSE(IsPlanOfLegalSize(grid, SizeOf(layout), 2));
+  for (const int max_peers : {20, kMaxHosts}) {
+    AlgorithmChooser chooser(
+        {.layout = layout, .orders = orders, .slot_bytes = 96 << 10, .max_peers = max_peers},
+        {.costs = kFar, .rules = {{OpKind::kAllToAll, Algorithm::kGrid}}});
+    EXPECT_EQ(chooser.Choose(OpKind::kAllToAll, 8), Algorithm::kDirect) << max_peers;
+  }
+}
+
+TEST(AlgorithmChoice, BuildsNothingIfEveryPlanIsTooLarge) {
+  const Layout layout = BlockLayout(std::vector<int>(2048, kMaxLocalRanks));
+  const ChannelOrders orders = VariedOrders(2048, 2);
+  AlgorithmChooser chooser(
+      {.layout = layout, .orders = orders, .slot_bytes = 96 << 10, .max_peers = kMaxHosts},
+      {.costs = kFar, .rules = {}});
+  uint64_t parts = 0;
+  while (!chooser.IsPrepared(OpKind::kAllToAll, 8)) parts += chooser.PrepareNext(OpKind::kAllToAll);
+  EXPECT_LE(parts, 2048u);
+  EXPECT_EQ(chooser.Choose(OpKind::kAllToAll, 8), Algorithm::kDirect) << "the call gets the error";
+}
+
+// Checks, builds and weighs.
+TEST(AlgorithmChoice, IsPreparedInShortParts) {
+  const Layout layout = BlockLayout(std::vector<int>(256, 8));
+  const ChannelOrders orders = VariedOrders(256, 2);
+  for (const OpKind kind : {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter,
+                            OpKind::kAllToAll, OpKind::kBroadcast}) {
+    AlgorithmChooser chooser(
+        {.layout = layout, .orders = orders, .slot_bytes = 96 << 10, .max_peers = kMaxHosts},
+        {.costs = kFar, .rules = {}});
+    int free = 0;
+    while (!chooser.IsPrepared(kind, 8)) {
+      const uint64_t parts = chooser.PrepareNext(kind);
+      EXPECT_LE(parts, 3 * kPartsAtOnce) << Name(kind);
+      free += parts == 0 ? 1 : 0;
+    }
+    EXPECT_LE(free, 3) << Name(kind) << ": at most the ends of plans and of the choice";
+  }
+}
+
 TEST(AlgorithmChoice, PacksSmallBlocksOfSeveralRanks) {
   Choice choice(4);
   for (OpKind kind : {OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter}) {

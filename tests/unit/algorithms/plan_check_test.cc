@@ -349,9 +349,9 @@ class Mutants : public testing::TestWithParam<PlanKey> {
     undo();
   }
 
-  template <typename T>
-  void ExpectErased(Bench& bench, const std::string& what, std::vector<T>& items, size_t at) {
-    const std::vector<T> kept = items;
+  template <typename List>
+  void ExpectErased(Bench& bench, const std::string& what, List& items, size_t at) {
+    const List kept = items;
     Expect(
         bench, what, [&] { items.erase(items.begin() + static_cast<std::ptrdiff_t>(at)); },
         [&] { items = kept; });

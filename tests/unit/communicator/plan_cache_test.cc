@@ -6,10 +6,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "algorithms/plan_size.h"
 #include "service/config.h"
 
 namespace mccs {
@@ -155,6 +157,30 @@ TEST_F(PlanOfManyHosts, IsBuiltChannelByChannel) {
   EXPECT_EQ(cache_->cost(), before) << "a cached plan costs nothing";
 }
 
+TEST_F(PlanOfManyHosts, OfManyRanksIsBuiltInShortParts) {
+  for (std::vector<Rank>& ranks : layout_.hosts) ranks.clear();
+  for (int r = 0; r < 16 * kHosts; ++r)
+    layout_.hosts[static_cast<size_t>(r / 16)].push_back(Rank(r));
+  cache_.emplace(layout_, strategy_, HostIndex(0));
+  const PlanKey key{.kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect};
+  const std::vector<int64_t> costs = CostsUntil([&] { return *cache_->Find(key) != nullptr; });
+  const int64_t all = std::accumulate(costs.begin(), costs.end(), int64_t{0});
+  EXPECT_GE(costs.size(), 4u * kChannels);
+  for (const int64_t cost : costs) EXPECT_LE(cost, all / 16);
+}
+
+TEST_F(PlanOfManyHosts, EstimateIsWeighedInShortParts) {
+  const PlanKey key{.kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect};
+  strategy_.algorithms.rules = {{.kind = key.kind, .algorithm = key.algorithm}};
+  cache_.emplace(layout_, strategy_, HostIndex(0));
+  CostsUntil([&] { return *cache_->Find(key) != nullptr; });
+  const EstimatedCall call{key.kind, DataType::kInt8, 0, 1 << 20};
+  const std::vector<int64_t> costs =
+      CostsUntil([&] { return cache_->EstimateUs(call)->has_value(); });
+  EXPECT_GE(std::ranges::count_if(costs, [](int64_t cost) { return cost > 0; }), kChannels)
+      << "each channel";
+}
+
 TEST_F(PlanOfManyHosts, ChoiceIsPreparedPlanByPlan) {
   const auto chosen = [&] { return cache_->AlgorithmFor(OpKind::kAllReduce, 1).has_value(); };
   const std::vector<int64_t> choice = CostsUntil(chosen);
@@ -229,6 +255,44 @@ TEST_F(ManyRoots, KeepRunningPlanAlive) {
   for (int root = 1; root < kRoots; ++root) ASSERT_TRUE(Get(cache, Broadcast(root)).ok());
   EXPECT_EQ(running.use_count(), 1) << "out of the cache";
   EXPECT_EQ(running->programs.size(), 2u);
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+class LargePlans : public PlanOfManyHosts {
+ protected:
+  static PlanKey KeyOf(int number) {
+    const OpKind kinds[] = {OpKind::kAllGather, OpKind::kReduceScatter, OpKind::kAllReduce};
+    const OpKind kind = kinds[number % 3];
+    return {.kind = kind,
+            .algorithm = Algorithm::kRing,
+            .scaled = Reduces(kind) && number / 3 % 2 == 1};
+  }
+};
+
+TEST_F(LargePlans, StayWithinTheLimitOfMemory) {
+  constexpr uint64_t kLimit = 500 << 10;
+  PlanCache cache(layout_, strategy_, HostIndex(0), kLimit);
+  size_t most = 0;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Get(cache, KeyOf(i)).ok());
+    EXPECT_LE(cache.bytes(), kLimit);
+    most = std::max(most, cache.size());
+  }
+  EXPECT_GE(most, 2u) << "several fit";
+  EXPECT_LE(most, 4u) << "but not all five";
+}
+
+TEST_F(LargePlans, TheNewestOneStaysWhateverItsSize) {
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*max_bytes=*/1);
+  const auto one = *Get(cache, KeyOf(0));
+  EXPECT_EQ(*Get(cache, KeyOf(0)), one);
+  EXPECT_EQ(cache.bytes(), MemoryBytes(*one));
+  const auto other = *Get(cache, KeyOf(1));
+  EXPECT_EQ(cache.bytes(), MemoryBytes(*other));
+  EXPECT_EQ(cache.size(), 1u);
+  EXPECT_EQ(one.use_count(), 1) << "out of the cache, and still valid";
+  EXPECT_EQ(one->programs.size(), static_cast<size_t>(kChannels));
 }
 
 TEST_F(ManyRoots, WithoutPlanAreNotCached) {

@@ -44,7 +44,7 @@ inline Step Sends(Place from, std::vector<uint16_t> after = {}, HostIndex to = k
 inline Step Receives(Place to, HostIndex from = kPeer) {
   return {.kind = StepKind::kReceive, .combines = {}, .pieces = {to}, .peer = from, .after = {}};
 }
-inline Step Sums(std::vector<Place> sources, Place to, std::vector<uint16_t> after = {}) {
+inline Step Sums(PlaceList sources, Place to, std::vector<uint16_t> after = {}) {
   return {.kind = StepKind::kCombine,
           .combines = {{std::move(sources), {to}}},
           .pieces = {},
