@@ -49,7 +49,8 @@ TEST(SimCounters, ReportMeasuredRatesAndRoundTrips) {
       {.seed = 5, .hosts = 2, .lanes = {.slots = 16, .slot_bytes = 16u << 10}, .network = network},
       {0, 1}, kLarge * sizeof(float));
   job.Fill(kLarge);
-  for (int i = 0; i < 4 * LaneMeter::kMinSamples; ++i) {
+  // One acknowledgement for half a window.
+  for (int i = 0; i < 16 * LaneMeter::kMinSamples; ++i) {
     job.PostAll(OpKind::kAllReduce, 8);
     ASSERT_TRUE(job.Complete());
   }

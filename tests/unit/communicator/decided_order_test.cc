@@ -59,6 +59,11 @@ class LeaderTest : public testing::Test {
     const auto handled = order_.OnMessage(From(host, message));
     return handled.ok() && *handled;
   }
+  // Messages to host 1 (0) or 2 (1) since the last call.
+  std::vector<peer::Message> Sent(size_t wire) {
+    star_.Poll();
+    return Written(*wires_[wire]);
+  }
 
   Star star_{HostIndex(0), 3};
   std::vector<std::shared_ptr<FakeWire>> wires_;
@@ -74,15 +79,15 @@ TEST_F(LeaderTest, SendsNothingWithoutReplays) {
     order_.Started(n, kPosted);
     order_.Poll();
   }
-  for (const auto& wire : wires_) EXPECT_TRUE(wire->written.empty());
+  for (size_t wire : {0, 1}) EXPECT_TRUE(Sent(wire).empty());
 }
 
 TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   order_.Started(1, kPosted);
   order_.Request();
   order_.Request();
-  for (const auto& wire : wires_) {
-    const auto sent = Written(*wire);
+  for (size_t wire : {0, 1}) {
+    const auto sent = Sent(wire);
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_TRUE(sent[0].has_order_hold());
   }
@@ -91,17 +96,17 @@ TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
   EXPECT_FALSE(order_.Poll());
   EXPECT_TRUE(OnMessage(2, StartedUpTo(0)));
   EXPECT_TRUE(order_.Poll());
-  EXPECT_EQ(Written(*wires_[0]).at(0).order_begins().after(), 3u);
+  EXPECT_EQ(Sent(0).at(0).order_begins().after(), 3u);
   for (uint64_t n : {2u, 3u}) {  // started by another host
     EXPECT_FALSE(order_.Allows(n, 1));
     ASSERT_TRUE(order_.Allows(n, kPosted));
     order_.Started(n, kPosted);
   }
-  EXPECT_TRUE(Written(*wires_[0]).empty());
+  EXPECT_TRUE(Sent(0).empty());
   EXPECT_TRUE(order_.Allows(4, kPosted));
   ASSERT_TRUE(order_.Allows(4, 1));
   order_.Started(4, 1);
-  const auto sent = Written(*wires_[0]);
+  const auto sent = Sent(0);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].order_next().operation(), 4u);
   EXPECT_EQ(sent[0].order_next().captured(), 1u);
@@ -110,7 +115,7 @@ TEST_F(LeaderTest, HoldsAllHostsAndContinuesAfterHighest) {
 TEST_F(LeaderTest, StartsOnMembersRequest) {
   EXPECT_TRUE(OnMessage(2, Wanted()));
   EXPECT_TRUE(OnMessage(1, Wanted()));
-  ASSERT_EQ(Written(*wires_[0]).size(), 1u) << "one request";
+  ASSERT_EQ(Sent(0).size(), 1u) << "one request";
 }
 
 TEST_F(LeaderTest, DoesNotWaitForDepartedHost) {
@@ -118,7 +123,7 @@ TEST_F(LeaderTest, DoesNotWaitForDepartedHost) {
   EXPECT_TRUE(OnMessage(1, StartedUpTo(1)));
   left_ = 0;
   EXPECT_TRUE(order_.Poll());
-  EXPECT_EQ(Written(*wires_[0]).at(1).order_begins().after(), 1u);
+  EXPECT_EQ(Sent(0).at(1).order_begins().after(), 1u);
 }
 
 // It has completed the operation, so the other hosts will run it too.
@@ -127,7 +132,7 @@ TEST_F(LeaderTest, ContinuesAfterLastOperationOfDepartedHost) {
   EXPECT_TRUE(OnMessage(1, StartedUpTo(4)));
   left_ = 5;
   EXPECT_TRUE(order_.Poll());
-  EXPECT_EQ(Written(*wires_[0]).at(1).order_begins().after(), 5u);
+  EXPECT_EQ(Sent(0).at(1).order_begins().after(), 5u);
   EXPECT_FALSE(order_.Allows(5, 1));
   EXPECT_TRUE(order_.Allows(5, kPosted));
 }

@@ -56,7 +56,7 @@ TEST(MessageLanes, HaveNoMoreMemoryThanTheirLimitCounts) {
     }
     EXPECT_LE(AllocatedBytes() - before, kLanes * (MessageLaneBytes(shape) / 4)) << "unused";
     for (const auto& lane : sends) {
-      while (lane->has_room()) ASSERT_TRUE(lane->Post({&piece, 1}, SliceTag{}).ok());
+      while (lane->has_room()) ASSERT_TRUE(lane->Post(piece, SliceTag{}).ok());
     }
     EXPECT_LE(AllocatedBytes() - before, kLanes * MessageLaneBytes(shape));
   }
@@ -113,12 +113,12 @@ TEST_F(MessageLaneTurnsTest, IdleLanesGetNoTurns) {
   const RegionSpan piece = SpanAt(&byte, 1);
   for (int lane = 0; lane < kMaxChannels; ++lane) {
     SendLane& send = *lanes(0).SendTo(MessageChannel(lane), HostIndex(1));
-    ASSERT_TRUE(send.Post({&piece, 1}, SliceTag{}).ok());
+    ASSERT_TRUE(send.Post(piece, SliceTag{}).ok());
   }
-  RecvLane& first = **lanes(1).ReceiveFrom(MessageChannel(0), HostIndex(0));
+  RecvLane& first = *lanes(1).ReceiveFrom(MessageChannel(0), HostIndex(0));
   std::byte there{};
   const RegionSpan memory = SpanAt(&there, 1);
-  ASSERT_TRUE(first.Expect(0, {&memory, 1}, SliceTag{}));
+  ASSERT_TRUE(first.Expect(0, memory, SliceTag{}));
   Run([] { return false; });
   EXPECT_EQ(lanes(1).incoming().size(), size_t{kChannels + kMaxChannels});
   for (int h : {0, 1}) EXPECT_EQ(lanes(h).ready_lanes(), rings);
@@ -128,10 +128,10 @@ TEST_F(MessageLaneTurnsTest, IdleLanesGetNoTurns) {
   first.RequestPoll();
   EXPECT_EQ(lanes(1).ready_lanes(), rings + 1);
   SendLane& send = *lanes(0).SendTo(MessageChannel(0), HostIndex(1));
-  ASSERT_TRUE(send.Post({&piece, 1}, SliceTag{}).ok());
+  ASSERT_TRUE(send.Post(piece, SliceTag{}).ok());
   send.RequestPoll();
   EXPECT_EQ(lanes(0).ready_lanes(), rings + 1);
-  ASSERT_TRUE(first.Expect(1, {&memory, 1}, SliceTag{}));
+  ASSERT_TRUE(first.Expect(1, memory, SliceTag{}));
   EXPECT_TRUE(Run([&] { return first.Landed(1) == Landing::kDirect; }));
 }
 
