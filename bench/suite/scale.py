@@ -40,7 +40,7 @@ def measurements(_lab):
         return {f"scale/reports/{span}": found["cores"]}
 
     def forming(jitter):
-        lines = call(BIN / "forming_scale", "--hosts", SMALLER, FORMING_HOSTS, "--jitter", jitter, timeout_s=300)
+        lines = call(BIN / "forming_scale", "--hosts", SMALLER, FORMING_HOSTS, "--jitter", jitter, timeout_s=900)
         values = {}
         for line in map(json.loads, lines.splitlines()):
             name = f"scale/forming/{line['hosts']}/{jitter}"

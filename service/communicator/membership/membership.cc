@@ -64,8 +64,6 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   if (members.layout.hosts[members.self.value()] != locals) {
     return reject("the ranks of this host differ from those that joined here");
   }
-  // The roster's parts are sent on, to the controller and in other rosters.
-  roster.DiscardUnknownFields();
   members.roster = std::move(roster);
   const Endpoint endpoint = members.EndpointOf(members.self);
   if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {

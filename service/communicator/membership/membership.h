@@ -47,7 +47,8 @@ struct RosterExpectation {
 };
 
 // Validates and converts a roster. It comes from the daemon that a tenant's unique id names, which
-// may be an impostor. kDataLoss with the reason if it is invalid.
+// may be an impostor. kDataLoss with the reason if it is invalid. Its parts are sent on, to the
+// controller and in other rosters. REQUIRES: no unknown fields (ParseRelayed).
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
 // For the controller. `strategy`: the current one.

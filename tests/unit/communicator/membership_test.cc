@@ -55,16 +55,6 @@ TEST(Membership, MapsRanksToHosts) {
   EXPECT_EQ(members->HostNames({HostIndex(0), HostIndex(2)}), "h0, h2");
 }
 
-TEST(Membership, DropsUnknownFields) {
-  peer::Roster roster = Roster({{0}});
-  cluster::Member* member = roster.mutable_hosts(0)->mutable_ranks(0);
-  member->GetReflection()->MutableUnknownFields(member)->AddVarint(1000, 1);
-  const auto members = CheckRoster(roster, Expect(1, {0}));
-  ASSERT_TRUE(members.ok()) << members.status();
-  const cluster::Member described = Describe(*members, CommId(42), Strategy()).members(0);
-  EXPECT_TRUE(described.GetReflection()->GetUnknownFields(described).empty());
-}
-
 TEST(Membership, AcceptsAnyJoinOrder) {
   EXPECT_EQ(Rejection(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
 }
