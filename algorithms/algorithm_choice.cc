@@ -18,9 +18,6 @@
 namespace mccs {
 namespace {
 
-// Maximum number of lanes, each way, of plans from host to host: each is a connection.
-constexpr size_t kMaxDirectLanes = 1024;
-
 absl::Status ValidateCosts(const CostParameters& costs) {
   const std::pair<const char*, double> times[] = {
       {"operation_us", costs.operation_us}, {"hop_us", costs.hop_us}, {"slice_us", costs.slice_us}};
@@ -128,16 +125,17 @@ bool AlgorithmChooser::Packs(OpKind kind, Algorithm algorithm, uint64_t bytes) c
          (kind == OpKind::kAllGather || kind == OpKind::kReduceScatter);
 }
 
-// A straight exchange needs no memory besides that of rings, which all communicators have. A packed
-// one has slots and staging memory for all others on its first channel. On the others, the
-// communicator may use grids.
+// An exchange has slots for all others on all channels. It stages nothing, or on the first channel
+// if it is packed. But a communicator may use PAT, rings and trees too, whose lanes are among its
+// own and whose staging memory is at most that of PAT.
 int AlgorithmChooser::MemoryPeersOf(Algorithm algorithm, OpKind kind, uint64_t bytes) const {
   const int hosts = inputs_.layout.host_count();
   if (algorithm != Algorithm::kDirect || !Exchanges(kind)) return PeersOf(algorithm, hosts);
-  if (!Packs(kind, algorithm, bytes)) return PeersOf(Algorithm::kRing, hosts);
   const auto channels = static_cast<int>(inputs_.orders.rings.size());
-  const int lanes = hosts - 1 + (channels - 1) * PeersOf(Algorithm::kGrid, hosts);
-  return (lanes + channels - 1) / channels;
+  const int others = hosts - 1;
+  const int first_channel = Packs(kind, algorithm, bytes) ? others : PatHops(hosts);
+  const int areas = channels * others + first_channel + (channels - 1) * PatHops(hosts);
+  return (areas + 2 * channels - 1) / (2 * channels);
 }
 
 bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind, uint64_t bytes) const {
@@ -146,12 +144,8 @@ bool AlgorithmChooser::IsCandidate(Algorithm algorithm, OpKind kind, uint64_t by
     return Supports(one, kind, size_.hosts) &&
            IsPlanOfLegalSize(key, size_, inputs_.orders.rings.size());
   };
-  const bool packs = Packs(kind, Algorithm::kDirect, bytes);
-  const size_t direct_lanes =
-      (packs ? 1 : inputs_.orders.rings.size()) * static_cast<size_t>(size_.hosts - 1);
   const auto fits = [&](Algorithm one) {
-    return has_plan(one) && MemoryPeersOf(one, kind, bytes) <= inputs_.max_peers &&
-           (one != Algorithm::kDirect || direct_lanes <= kMaxDirectLanes);
+    return has_plan(one) && MemoryPeersOf(one, kind, bytes) <= inputs_.max_peers;
   };
   if (fits(algorithm)) return true;
   if (algorithm != UsualAlgorithm(kind) || !has_plan(algorithm)) return false;

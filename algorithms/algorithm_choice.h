@@ -104,7 +104,7 @@ class AlgorithmChooser {
   };
 
   bool IsCandidate(Algorithm algorithm, OpKind kind, uint64_t bytes) const;
-  // Peers, with slots and staging memory for each, whose memory is enough for all the calls so far.
+  // Peers, with slots and staging memory for each, whose memory is enough for the call.
   int MemoryPeersOf(Algorithm algorithm, OpKind kind, uint64_t bytes) const;
   std::optional<Algorithm> ByRule(OpKind kind, uint64_t bytes) const;
   Algorithm ByModel(Kind& known, OpKind kind, uint64_t bytes);

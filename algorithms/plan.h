@@ -44,9 +44,10 @@
 //    kStaged may count as done once posted, as its number protects its slot.
 //  - A send may be posted while the peer has fewer than `slots` unreleased slices of its lane.
 //  - Receive slot n mod `slots` is released when the receive and all that read it are done.
-//  - Staging slot n mod s, with 1 ≤ s ≤ `slots`, may be written once send n − s is acknowledged.
-//  - A receive into kOutput may write there from its start on. Start it once slice n − `slots` is
-//    released: a slice that comes earlier is copied from its slot, or waits if its lane has none.
+//  - Staging slot n mod s of s may be written once send n − s is acknowledged. There may be fewer
+//    staging slots than receive slots, but at least one.
+//  - A receive into kOutput may write there from its start on. A slice that arrives earlier stays
+//    in the slot and is copied. So start receives early: as soon as slice n − slots is released.
 //  - A copy of a place onto itself (in place; one source, neither scale nor finish) is omitted.
 //  - A slice without elements is sent too. Pieces are contiguous in a slot.
 //  - In a list of n places or combines, part p of Plan::parts has the entries from p⌈n/parts⌉ on,

@@ -38,11 +38,6 @@ void SetPositions(const Program& program, const std::vector<ProgramLanes::Lane>&
   }
 }
 
-bool HasSliceIn(Space space, const Program& program, const ProgramLanes::Lane& lane) {
-  return std::ranges::any_of(
-      lane.steps, [&](uint16_t step) { return program.steps[step].pieces.front().space == space; });
-}
-
 }  // namespace
 
 ProgramLanes LanesOf(const Program& program) {
@@ -65,11 +60,9 @@ ProgramLanes LanesOf(const Program& program) {
 }
 
 bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
-  return HasSliceIn(Space::kStaged, program, lane);
-}
-
-bool ReadsSlots(const Program& program, const ProgramLanes::Lane& lane) {
-  return HasSliceIn(Space::kReceived, program, lane);
+  return std::ranges::any_of(lane.steps, [&](uint16_t step) {
+    return program.steps[step].pieces.front().space == Space::kStaged;
+  });
 }
 
 RoundGroup GroupOf(uint64_t round, uint64_t rounds, uint32_t skew) {

@@ -37,9 +37,6 @@ ProgramLanes LanesOf(const Program& program);
 // Whether the program composes slices of this outgoing lane in staging slots, so that the lane
 // needs staging memory.
 bool Composes(const Program& program, const ProgramLanes::Lane& lane);
-// Whether slices of this incoming lane stay in their slots, so that the lane needs slots. Otherwise
-// all of them land in outputs.
-bool ReadsSlots(const Program& program, const ProgramLanes::Lane& lane);
 
 // The group of a round (issue_order.h).
 struct RoundGroup {

@@ -44,8 +44,7 @@ class LanePair final : public LaneDirectory {
     receive_->Attach(std::move(side.in.front()));
   }
   SendLane* SendTo(ChannelId, HostIndex) override { return send_.get(); }
-  RecvLane* ReceiveFrom(ChannelId, HostIndex) override { return receive_.get(); }
-  absl::Status AddSlots(ChannelId, HostIndex) override { return absl::OkStatus(); }
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex) override { return receive_.get(); }
   absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex) override { return WholeOf(*staging_); }
 
   // As an engine's turn: the lanes are read before operations run, and written after them.

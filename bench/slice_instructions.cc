@@ -82,7 +82,6 @@ class SwiftRecvLane final : public SwiftLane<RecvLane> {
   const SliceTag& Tag(SliceNumber) const override { return tag_; }
   uint32_t Bytes(SliceNumber) const override { return kBlockBytes; }
   RegionSpan slots() const override { return slots_; }
-  void SetSlots(const RegionSpan&) override {}
   absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
     return absl::UnimplementedError("not asked for here");
   }
@@ -110,8 +109,7 @@ class SwiftLanes final : public LaneDirectory {
         staging_(*device.Allocate(kBytes)),
         receive_(WholeOf(*slots_), tag) {}
   SendLane* SendTo(ChannelId, HostIndex) override { return &send_; }
-  RecvLane* ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
-  absl::Status AddSlots(ChannelId, HostIndex) override { return absl::OkStatus(); }
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
   absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex) override { return WholeOf(*staging_); }
 
   uint64_t slices() const { return send_.next() + receive_.released(); }

@@ -59,9 +59,6 @@ struct ReceiveCounters {
   alignas(kCounterLineBytes) SliceCounter writable;
   SliceCounter released;
   alignas(kCounterLineBytes) SliceCounter landed;  // by the engine
-  // The memory of the lane's slots, by the engine. Valid once a slice has landed in a slot: a lane
-  // may get its slots after the plan was loaded.
-  std::byte* slots = nullptr;
   // By number modulo slots, valid while a slice has landed and is not released: it is in its slot.
   // Otherwise it is in its output.
   std::vector<uint8_t> in_slot;
@@ -74,6 +71,7 @@ struct SendPort {
 };
 struct ReceivePort {
   ReceiveCounters* counters = nullptr;
+  RegionSpan slots;
 };
 // Those of one program, in the order of ProgramLanes.
 struct ProgramPorts {

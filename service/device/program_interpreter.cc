@@ -396,7 +396,7 @@ bool ProgramInterpreter::SubmitCopy(StepRef ref) {
   const ReceivePort& port = receives_[facts_.lanes.positions[ref.step].lane].port;
   const RegionSpan slice = memory_.InBuffer(RoundOf(ref.row), StepOf(ref));
   if (slice.bytes == 0) return true;
-  source = {.address = port.counters->slots + (cell.slice % shape_.slots) * shape_.slot_bytes};
+  source = {.address = port.slots.address() + (cell.slice % shape_.slots) * shape_.slot_bytes};
   destination = slice.address();
   return cell.mem_ops.Submit(device_, {.sources = {&source, 1},
                                        .destinations = {&destination, 1},
@@ -431,11 +431,11 @@ std::byte* ProgramInterpreter::Address(StepRef ref, const Place& place, const Ex
   }
   const ProgramLanes::Position& position = facts_.lanes.positions[place.index];
   const bool received = place.space == Space::kReceived;
-  std::byte* const slots = received ? receives_[position.lane].port.counters->slots
-                                    : sends_[position.lane].port.staging.address();
+  const RegionSpan& slots =
+      received ? receives_[position.lane].port.slots : sends_[position.lane].port.staging;
   const uint64_t slot =
       At(ref.row, place.index).slice % (received ? shape_.slots : shape_.staging_slots());
-  return slots + slot * shape_.slot_bytes +
+  return slots.address() + slot * shape_.slot_bytes +
          memory_.PieceOffset(RoundOf(ref.row), program_.steps[place.index], place.piece, slice);
 }
 

@@ -35,9 +35,8 @@ absl::StatusOr<ProgramFeeds> ChannelLanes::MakeFeeds(const Program& program,
     feeds.sends.push_back(std::make_unique<SendFeed>(side, shape_));
   }
   for (const ProgramLanes::Lane& lane : lanes.receives) {
-    ReceiveSide& side = ReceiveFrom(lane.peer);
-    if (ReadsSlots(program, lane)) MCCS_RETURN_IF_ERROR(directory_.AddSlots(channel_, lane.peer));
-    feeds.receives.push_back(std::make_unique<ReceiveFeed>(side, shape_));
+    MCCS_ASSIGN_OR_RETURN(ReceiveSide* const side, ReceiveFrom(lane.peer));
+    feeds.receives.push_back(std::make_unique<ReceiveFeed>(*side, shape_));
   }
   return feeds;
 }
@@ -48,12 +47,13 @@ SendSide& ChannelLanes::SendTo(HostIndex peer) {
   return *side;
 }
 
-ReceiveSide& ChannelLanes::ReceiveFrom(HostIndex peer) {
+absl::StatusOr<ReceiveSide*> ChannelLanes::ReceiveFrom(HostIndex peer) {
   std::unique_ptr<ReceiveSide>& side = EntryOf(receives_, peer);
   if (side == nullptr) {
-    side = std::make_unique<ReceiveSide>(*directory_.ReceiveFrom(channel_, peer));
+    MCCS_ASSIGN_OR_RETURN(RecvLane* const lane, directory_.ReceiveFrom(channel_, peer));
+    side = std::make_unique<ReceiveSide>(*lane);
   }
-  return *side;
+  return side.get();
 }
 
 }  // namespace mccs

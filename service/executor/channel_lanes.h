@@ -35,7 +35,7 @@ class ChannelLanes {
 
  private:
   SendSide& SendTo(HostIndex peer);
-  ReceiveSide& ReceiveFrom(HostIndex peer);
+  absl::StatusOr<ReceiveSide*> ReceiveFrom(HostIndex peer);
 
   LaneDirectory& directory_;
   const LaneShape shape_;

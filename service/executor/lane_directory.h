@@ -14,12 +14,10 @@ class LaneDirectory {
   virtual ~LaneDirectory() = default;
 
   // The lane to or from `peer` on `channel`. Creates it on first use and returns the same one each
-  // time.
+  // time. kResourceExhausted: no memory for its slots.
   // LIFETIME: as long as the directory.
   virtual SendLane* SendTo(ChannelId channel, HostIndex peer) = 0;
-  virtual RecvLane* ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
-  // Ensures that the lane from `peer` has slots. kResourceExhausted: no memory for them.
-  virtual absl::Status AddSlots(ChannelId channel, HostIndex peer) = 0;
+  virtual absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) = 0;
   // The staging slots of that lane, to compose slices in before they are sent; allocated by the
   // first call. Errors as above.
   virtual absl::StatusOr<RegionSpan> StagingTo(ChannelId channel, HostIndex peer) = 0;

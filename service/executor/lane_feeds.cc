@@ -71,9 +71,7 @@ absl::Status ReceiveFeed::UpdateCounters() {
     const Landing landing = side_.lane.Landed(landed_);
     if (landing == Landing::kNotYet) break;
     MCCS_RETURN_IF_ERROR(Check(landing_.current(), landing));
-    const bool in_slot = landing == Landing::kInSlot;
-    if (in_slot) counters_.slots = side_.lane.slots().address();
-    counters_.in_slot[landed_ % shape_.slots] = in_slot;
+    counters_.in_slot[landed_ % shape_.slots] = landing == Landing::kInSlot;
     landing_.Advance();
     ++landed_;
   }

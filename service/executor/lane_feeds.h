@@ -85,7 +85,7 @@ class ReceiveFeed {
   ReceiveFeed(const ReceiveFeed&) = delete;
   ReceiveFeed& operator=(const ReceiveFeed&) = delete;
 
-  ReceivePort port() { return {.counters = &counters_}; }
+  ReceivePort port() { return {.counters = &counters_, .slots = side_.lane.slots()}; }
 
   // As for SendFeed. REQUIRES: the last run is complete.
   void Begin(const LaneRun& run, const std::vector<uint16_t>& steps);

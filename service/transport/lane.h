@@ -247,9 +247,6 @@ class RecvLane : public LaneEnd {
   // The memory of all slots: slice n uses the slot n mod slots. Another slice may use it after n is
   // released. Empty: the lane has no slots (Transport::MakeRecvLane).
   virtual RegionSpan slots() const = 0;
-  // Gives the lane its slots (Transport::MakeRecvLane). A slice that waits for memory lands there.
-  // REQUIRES: it has none.
-  virtual void SetSlots(const RegionSpan& slots) = 0;
 
   // Exposes memory to the lane's sender, until Withdraw or the end of the lane.
   // kFailedPrecondition: its region is not registered with the lane's NIC. kAlreadyExists,
@@ -293,9 +290,9 @@ class Transport {
   virtual std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
                                                  const LaneShape& shape) = 0;
   // `slots`: shape.slots × shape.slot_bytes of memory that outlives the lane (Device::Allocate), or
-  // empty for a lane that only receives in place, until SetSlots. Then a slice without a key lands
-  // in the memory of its Expect. Without one, it waits in the connection; if there is a sink, which
-  // gives it no memory, it is discarded.
+  // empty for a lane that only receives in place. Then a slice without a key lands in the memory
+  // of its Expect. Without one, it waits in the connection; if there is a sink, which gives it no
+  // memory, it is discarded.
   virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneIdentity& identity,
                                                  const LaneShape& shape,
                                                  const RegionSpan& slots) = 0;

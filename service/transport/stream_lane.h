@@ -205,7 +205,6 @@ class StreamRecvLane final : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
   RegionSpan slots() const override { return slots_; }
-  void SetSlots(const RegionSpan& slots) override;
   absl::StatusOr<RemoteKey> Expose(ExposureName name, const RegionSpan& memory) override;
   void Withdraw(RemoteKey key) override;
   bool IsAccessible(RemoteKey) const override { return false; }
@@ -266,7 +265,7 @@ class StreamRecvLane final : public RecvLane {
   void StartExposure(const ExposedMemory::Change& change);
 
   const LaneShape shape_;
-  RegionSpan slots_;
+  const RegionSpan slots_;
   StreamShared& shared_;
   LaneLink link_;
   ExposedMemory exposed_;

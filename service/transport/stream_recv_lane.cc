@@ -34,7 +34,7 @@ StreamRecvLane::StreamRecvLane(const LaneIdentity& identity, const LaneShape& sh
       inbox_(kInboxBytes),
       sent_credit_(shape.slots) {
   MCCS_CHECK(shape.slots >= 2);
-  MCCS_CHECK(slots.bytes == 0 || slots.bytes >= shape.receive_bytes());
+  MCCS_CHECK(slots.bytes == 0 || slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
   SetQueues(identity.queues);
 }
 
@@ -64,12 +64,6 @@ void StreamRecvLane::Withdraw(RemoteKey key) {
 }
 
 // ---- Slices, for the owner ----------------------------------------------------------------------
-
-void StreamRecvLane::SetSlots(const RegionSpan& slots) {
-  MCCS_CHECK(!has_slots() && slots.bytes >= shape_.receive_bytes());
-  slots_ = slots;
-  if (waits_for_memory_) ChooseLanding();
-}
 
 bool StreamRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) {
   if (!InWindow(n) || n < delivered_) return false;

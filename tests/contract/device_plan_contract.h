@@ -72,7 +72,7 @@ class DevicePlanContract : public DeviceContract {
         ports.sends.push_back({.counters = &send, .staging = WholeOf(*staging_)});
       }
       if (step.kind == StepKind::kReceive && ports.receives.empty()) {
-        ports.receives.push_back({.counters = &receive_});
+        ports.receives.push_back({.counters = &receive_, .slots = WholeOf(*slots_)});
       }
     }
     plan->programs = {{.channel = ChannelId(0), .steps = std::move(steps)}};
@@ -137,7 +137,6 @@ class DevicePlanContract : public DeviceContract {
   void Land(uint64_t number, const std::vector<float>& values) {
     world_->Write(slots_->address() + number % kShape.slots * kShape.slot_bytes,
                   std::as_bytes(std::span(values)));
-    receive_.slots = slots_->address();
     receive_.in_slot[number % kShape.slots] = 1;
     receive_.landed.Store(number + 1);
   }

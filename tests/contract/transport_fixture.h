@@ -133,9 +133,9 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
   }
   void MakeLanes() {
     send_ = world_->transport().MakeSendLane(IdentityAt(true), shape_);
-    recv_ = world_->transport().MakeRecvLane(IdentityAt(false), shape_, SlotMemory());
+    recv_ = world_->transport().MakeRecvLane(
+        IdentityAt(false), shape_, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
   }
-  RegionSpan SlotMemory() { return SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard); }
   // A lane that only receives in place.
   void StartWithoutSlots(const LaneShape& shape) {
     StartWithoutConnection(shape);

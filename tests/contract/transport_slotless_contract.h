@@ -121,22 +121,6 @@ TEST_P(TransportContract, WithoutSlotsASinkThatIsSetLaterGetsTheWaitingSlice) {
   }
 }
 
-TEST_P(TransportContract, AWaitingSliceLandsInSlotsThatTheLaneGetsLater) {
-  for (const size_t bytes : {size_t{100}, size_t{50'000}}) {
-    StartWithoutSlots({.slots = 2, .slot_bytes = 50'000});
-    const std::vector<std::byte> first = Payload(1, bytes), second = Payload(2, bytes);
-    Post(first, TagOf(1));
-    Post(second, TagOf(1));
-    Settle();
-    EXPECT_EQ(recv_->Landed(0), Landing::kNotYet);
-    recv_->SetSlots(SlotMemory());
-    ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
-    EXPECT_TRUE(SlotHolds(0, first));
-    EXPECT_TRUE(SlotHolds(1, second));
-    ExpectGuardsUntouched();
-  }
-}
-
 TEST_P(TransportContract, WithoutSlotsAWaitingSliceArrivesOverTheNextConnection) {
   StartWithoutSlots({.slots = 2, .slot_bytes = 50'000});
   const std::vector<std::byte> payload = Payload(1, 50'000);

@@ -44,7 +44,7 @@ absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const auto position = static_cast<size_t>(self - strategy.ring.begin());
   const HostIndex next = strategy.ring[(position + 1) % hosts];
   const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
-  MCCS_RETURN_IF_ERROR(AddSlots(id, previous));  // most plans of rings read them
+  MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
   Open(id, next, FirstDial::kMustSucceed);
   ++ring_lanes_;
   return absl::OkStatus();
@@ -165,33 +165,28 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
   return lane;
 }
 
-RecvLane* LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
+absl::StatusOr<RecvLane*> LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer));
-  return &FindOrMakeIncoming(channel, peer).incoming->lane();
+  MCCS_ASSIGN_OR_RETURN(const LaneTurns* const turns, FindOrMakeIncoming(channel, peer));
+  return &turns->incoming->lane();
 }
 
-absl::Status LaneSet::AddSlots(ChannelId channel, HostIndex peer) {
-  MCCS_CHECK(IsLegalLane(channel, peer) && !IsMessageChannel(channel));
-  LaneTurns& turns = FindOrMakeIncoming(channel, peer);
-  if (turns.incoming->has_slots()) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> slots,
-                        AllocateMemory(options_.strategy.lanes.receive_bytes()));
-  turns.incoming->SetSlots(std::move(slots));
-  turns.List();  // a slice may wait for them
-  return absl::OkStatus();
-}
-
-LaneSet::LaneTurns& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
+absl::StatusOr<LaneSet::LaneTurns*> LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
-    return *known->second;
+    return known->second;
+  }
+  std::unique_ptr<Region> slots;
+  if (!IsMessageChannel(channel)) {
+    MCCS_ASSIGN_OR_RETURN(slots, AllocateMemory(options_.strategy.lanes.receive_bytes()));
   }
   auto lane = options_.transport->MakeRecvLane(IdentityOf(channel, peer, options_.self),
-                                               options_.strategy.lanes, /*slots=*/{});
+                                               options_.strategy.lanes,
+                                               slots == nullptr ? RegionSpan{} : WholeOf(*slots));
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
   IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
-      *options_.access.clock, origin, std::move(lane),
+      *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   LaneTurns& turns = AddTurns(channel);
   turns.incoming = &incoming;
@@ -204,7 +199,7 @@ LaneSet::LaneTurns& LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex pee
   if (IsMessageChannel(channel) && message_listener_) {
     message_listener_(peer, MessageLaneOf(channel), incoming.lane());
   }
-  return turns;
+  return &turns;
 }
 
 void LaneSet::SetMessageListener(MessageListener listener) {
@@ -302,15 +297,20 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
       !IsLegalLane(preamble.channel, preamble.from_host)) {
     return;
   }
-  LaneTurns& turns = FindOrMakeIncoming(preamble.channel, preamble.from_host);
-  connection->SetWaker(&turns);
-  turns.List();
-  turns.incoming->Attach(std::move(connection));
+  const auto turns = FindOrMakeIncoming(preamble.channel, preamble.from_host);
+  if (!turns.ok()) {
+    rejected_memory_.Update(turns.status());
+    return;
+  }
+  connection->SetWaker(*turns);
+  (*turns)->List();
+  (*turns)->incoming->Attach(std::move(connection));
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> LaneSet::Poll() {
+  MCCS_RETURN_IF_ERROR(rejected_memory_);
   ListDue();
   bool moved = false;
   const uint64_t end = moved_bytes_ + kBytesPerPoll;
@@ -391,6 +391,7 @@ void LaneSet::MarkDeparted(HostIndex host) {
 }
 
 MonotonicNs LaneSet::NextDeadline() const {
+  if (!rejected_memory_.ok()) return 0;
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 

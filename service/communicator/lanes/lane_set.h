@@ -10,10 +10,9 @@
 //
 // The sender opens a lane: its SendTo dials, and slices may be posted at once within the credit.
 // The receiver creates its end at its first ReceiveFrom or at the peer's first connection. Memory
-// is allocated on demand, except for the slots of ring lanes: slots with the first plan that reads
-// slices in them, staging memory with the first plan that composes slices for the lane. So a peer
-// that opens lanes takes no memory here. Message lanes have no slots: their payload goes to the
-// memory that their sink finds, and a rejected one is discarded.
+// is allocated on demand: slots with the receiving end, staging memory with the first plan that
+// composes slices for the lane. Message lanes have no slots: their payload goes to the memory that
+// their sink finds, and a rejected one is discarded.
 //
 // A peer that has authenticated itself as a member may open a lane of each channel and
 // MessageLanes() message lanes to this host. kMaxLaneMemoryBytes limits the slots and the staging
@@ -92,9 +91,7 @@ class LaneSet final : public LaneDirectory {
   // communicator.
   ~LaneSet() override;
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
-  RecvLane* ReceiveFrom(ChannelId channel, HostIndex peer) override;
-  // REQUIRES: not a message lane's.
-  absl::Status AddSlots(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<RegionSpan> StagingTo(ChannelId channel, HostIndex peer) override;
 
   // Finds a slice of operation `own.number` that belongs to a call other than `own`, on any
@@ -196,7 +193,7 @@ class LaneSet final : public LaneDirectory {
   LaneIdentity IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const;
   TrafficClass traffic_class() const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
-  LaneTurns& FindOrMakeIncoming(ChannelId channel, HostIndex peer);
+  absl::StatusOr<LaneTurns*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status ReserveMemory(uint64_t bytes);
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
@@ -222,10 +219,11 @@ class LaneSet final : public LaneDirectory {
   std::optional<RateLimits> rate_limits_;
   std::optional<SentRates> sent_rates_;  // of rate_limits_
   const std::shared_ptr<LaneMemory> memory_;
-  uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
-  uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
-  size_t held_ = 0;              // number of lanes
-  bool idle_ = false;            // the last Poll moved nothing
+  uint64_t memory_bytes_ = 0;     // of `memory_`, for slots and staging here
+  uint64_t reserved_bytes_ = 0;   // of these, not allocated yet
+  absl::Status rejected_memory_;  // for a lane that a peer opened
+  size_t held_ = 0;               // number of lanes
+  bool idle_ = false;             // the last Poll moved nothing
   uint64_t moved_bytes_ = 0;
 };
 

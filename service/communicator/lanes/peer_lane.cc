@@ -278,15 +278,14 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::unique_ptr<RecvLane> lane, LaneTally tally)
-    : clock_(clock), origin_(origin), lane_(std::move(lane)), tally_(tally) {
+                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           LaneTally tally)
+    : clock_(clock),
+      origin_(origin),
+      slots_(std::move(slots)),
+      lane_(std::move(lane)),
+      tally_(tally) {
   MCCS_CHECK(lane_ != nullptr);
-}
-
-void IncomingLane::SetSlots(std::unique_ptr<Region> slots) {
-  MCCS_CHECK(!has_slots());
-  slots_ = std::move(slots);
-  lane_->SetSlots(WholeOf(*slots_));
 }
 
 void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {

@@ -207,13 +207,9 @@ struct LaneOrigin {
 
 class IncomingLane {
  public:
-  // REQUIRES: `lane` is not null and has no slots.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<RecvLane> lane,
-               LaneTally tally);
-
-  // REQUIRES: it has none.
-  void SetSlots(std::unique_ptr<Region> slots);
-  bool has_slots() const { return slots_ != nullptr; }
+  // `slots`: the memory of the lane's slots; null: it has none. REQUIRES: `lane` is not null.
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
+               std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
   const RecvLane& lane() const { return *lane_; }

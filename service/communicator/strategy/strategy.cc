@@ -130,8 +130,7 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
 
 // Lane memory for one peer: receive slots and staging memory.
 uint64_t PeerBytes(const Strategy& strategy) {
-  return strategy.channels.size() *
-         (strategy.lanes.receive_bytes() + strategy.lanes.staging_bytes());
+  return 2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
 }
 
 }  // namespace

@@ -125,18 +125,13 @@ TEST(AlgorithmChoice, UsesGridsIfDirectLanesDoNotFit) {
         << "neither fits";
   }
   const ChoiceParameters ruled{.costs = kFar, .rules = {{OpKind::kAllToAll, Algorithm::kDirect}}};
-  EXPECT_EQ(Choice(64, ruled, 2).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect)
-      << "straight blocks need no memory";
-  EXPECT_EQ(Choice(513, ruled).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect);
-  EXPECT_EQ(Choice(514, ruled).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kGrid)
-      << "the rule has no plan: more than 1,024 lanes on two channels";
-  // Packed blocks need the memory of 63 peers on one of two channels. On the other one, grids and
-  // PAT have up to 26.
-  EXPECT_EQ(Choice(64, ruled, 45).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
-  EXPECT_EQ(Choice(64, ruled, 44).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
-  // With mccsd's default lanes.
-  EXPECT_EQ(Choice(462, ruled, 260).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
-  EXPECT_EQ(Choice(463, ruled, 260).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
+  // Slots for 63 peers and staging memory for six are the memory of 35 peers.
+  EXPECT_EQ(Choice(64, ruled, 35).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 34).Of(OpKind::kAllToAll, 1 << 20), Algorithm::kGrid)
+      << "the rule has no plan";
+  // Packed blocks need staging memory for each peer too, on one of two channels.
+  EXPECT_EQ(Choice(64, ruled, 49).Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(64, ruled, 48).Of(OpKind::kAllToAll, 8), Algorithm::kGrid);
 }
 
 // A grid is faster for so small blocks, but its plan would be too large.

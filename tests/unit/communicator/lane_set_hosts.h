@@ -222,7 +222,7 @@ class LaneSetHosts : public testing::Test {
   };
   RingEnds channel_of(int h, int c) {
     return {lanes(h).SendTo(ChannelId(c), HostIndex((h + 1) % count())),
-            lanes(h).ReceiveFrom(ChannelId(c), HostIndex((h + count() - 1) % count()))};
+            *lanes(h).ReceiveFrom(ChannelId(c), HostIndex((h + count() - 1) % count()))};
   }
   agent::v1::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
 

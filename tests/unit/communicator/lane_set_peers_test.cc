@@ -36,13 +36,10 @@ class LaneSetPeersTest : public LaneSetHosts {
     lane.Release(n);
     return value;
   }
-  // With slots, if it is not a message lane.
   RecvLane& From(int at, ChannelId channel, int peer) {
-    if (!IsMessageChannel(channel)) {
-      const absl::Status added = lanes(at).AddSlots(channel, HostIndex(peer));
-      EXPECT_TRUE(added.ok()) << added;
-    }
-    return *lanes(at).ReceiveFrom(channel, HostIndex(peer));
+    auto lane = lanes(at).ReceiveFrom(channel, HostIndex(peer));
+    EXPECT_TRUE(lane.ok()) << lane.status();
+    return **lane;
   }
 };
 
@@ -57,18 +54,7 @@ TEST_F(LaneSetPeersTest, AllocatesNothingForUnusedLanes) {
   EXPECT_EQ(device_.taken, before) << "a sender has no slots";
   Run([] { return false; });
   EXPECT_EQ(network_.open_streams(), kRingStreams + 1);
-  EXPECT_EQ(device_.taken, before) << "the receiver has no slots yet";
-  EXPECT_EQ(lanes(2).ReceiveFrom(kFirst, HostIndex(0))->slots().bytes, 0u);
-}
-
-TEST_F(LaneSetPeersTest, LaneGetsItsSlotsOnce) {
-  OpenAll();
-  const int before = device_.taken;
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lanes(2).AddSlots(kFirst, HostIndex(0)).ok());
-  EXPECT_EQ(lanes(2).ReceiveFrom(kFirst, HostIndex(0))->slots().bytes, kShape.receive_bytes());
-  EXPECT_EQ(device_.taken, before + 1);
-  ASSERT_TRUE(lanes(1).AddSlots(kFirst, HostIndex(0)).ok());
-  EXPECT_EQ(device_.taken, before + 1) << "a ring lane has slots from the start";
+  EXPECT_EQ(device_.taken, before + 1) << "the receiver's slots";
 }
 
 TEST_F(LaneSetPeersTest, ReleasesMemoryOfEmptyLanes) {
@@ -203,7 +189,8 @@ TEST_F(LaneSetPeersTest, LanesOfAnotherClassUseOtherQueues) {
   EXPECT_NE(before.queues(), lowest);
   EXPECT_EQ(set->SendTo(kFirst, HostIndex(2))->queues().traffic_class, TrafficClass(3));
   for (const int peer : {2, 3}) {  // a new lane, and the ring's
-    EXPECT_EQ(set->ReceiveFrom(kFirst, HostIndex(peer))->queues().traffic_class, TrafficClass(3));
+    EXPECT_EQ((*set->ReceiveFrom(kFirst, HostIndex(peer)))->queues().traffic_class,
+              TrafficClass(3));
   }
 }
 
@@ -306,21 +293,17 @@ TEST_F(LaneSetPeersTest, AllocatesNothingForIllegalLane) {
   EXPECT_EQ(device_.taken, before);
 }
 
-TEST_F(LaneSetPeersTest, ReportsThatThereIsNoMemory) {
+TEST_F(LaneSetPeersTest, FailsWithoutMemoryForPeersLane) {
   OpenAll();
   device_.left = 0;
-  EXPECT_TRUE(absl::IsResourceExhausted(lanes(2).AddSlots(kFirst, HostIndex(0))));
+  EXPECT_TRUE(absl::IsResourceExhausted(lanes(0).ReceiveFrom(kFirst, HostIndex(2)).status()));
   EXPECT_TRUE(absl::IsResourceExhausted(lanes(0).StagingTo(kFirst, HostIndex(2)).status()));
-}
-
-TEST_F(LaneSetPeersTest, PeersLanesTakeNoMemory) {
-  OpenAll();
-  device_.left = 0;
-  ASSERT_TRUE(Post(*lanes(0).SendTo(kFirst, HostIndex(2)), 5));
-  Run([] { return false; });
-  for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
-  device_.left = 1;
-  EXPECT_EQ(Take(From(2, kFirst, 0), 0), 5) << "it waited for its slot";
+  auto wire = std::make_shared<FakeWire>();
+  lanes(0).Accept(LaneFrom(2, 0, kFirst), std::make_unique<FakeConnection>(wire));
+  EXPECT_EQ(wire.use_count(), 1) << "closed";
+  EXPECT_EQ(lanes(0).NextDeadline(), 0) << "at once";
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_TRUE(absl::IsResourceExhausted(hosts_[0].status)) << hosts_[0].status;
 }
 
 TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
@@ -329,12 +312,14 @@ TEST_F(LaneSetPeersTest, EnforcesTotalMemoryLimit) {
   options.strategy.channels.resize(1);
   auto set = std::move(*LaneSet::Make(options));
   int fit = 0;
+  absl::Status status;
   for (int h = 1; h < kHosts; ++h) {
-    fit += set->AddSlots(kFirst, HostIndex(h)).ok() ? 1 : 0;
-    EXPECT_EQ(set->ReceiveFrom(kMessages, HostIndex(h))->slots().bytes, 0u);
+    status = set->ReceiveFrom(kFirst, HostIndex(h)).status();
+    fit += status.ok() ? 1 : 0;
+    EXPECT_TRUE(set->ReceiveFrom(kMessages, HostIndex(h)).ok()) << "it has no slots";
   }
   EXPECT_TRUE(set->StagingTo(kFirst, HostIndex(1)).ok());
-  const absl::Status status = set->StagingTo(kFirst, HostIndex(2)).status();
+  status = set->StagingTo(kFirst, HostIndex(2)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("use fewer channels"));
   EXPECT_EQ(fit, 3) << "with the ring's slots";

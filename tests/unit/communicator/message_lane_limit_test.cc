@@ -115,7 +115,7 @@ TEST_F(MessageLaneTurnsTest, IdleLanesGetNoTurns) {
     SendLane& send = *lanes(0).SendTo(MessageChannel(lane), HostIndex(1));
     ASSERT_TRUE(send.Post(piece, SliceTag{}).ok());
   }
-  RecvLane& first = *lanes(1).ReceiveFrom(MessageChannel(0), HostIndex(0));
+  RecvLane& first = **lanes(1).ReceiveFrom(MessageChannel(0), HostIndex(0));
   std::byte there{};
   const RegionSpan memory = SpanAt(&there, 1);
   ASSERT_TRUE(first.Expect(0, memory, SliceTag{}));

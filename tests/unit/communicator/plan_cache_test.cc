@@ -72,11 +72,11 @@ TEST_F(PlanCacheTest, ReturnsErrorForKindWithoutPlan) {
   }
 }
 
-// Lanes to 513 hosts on two channels would be more than kMaxDirectLanes.
-TEST_F(PlanCacheTest, ChoosesAGridIfLanesToAllHostsAreTooMany) {
+// Lanes of mccsd's default shape to 1,023 hosts would need more than kMaxLaneMemoryBytes.
+TEST_F(PlanCacheTest, ChoosesAGridIfLanesToAllHostsDoNotFit) {
   const Config defaults;
-  for (const auto& [hosts, expected] : {std::pair(513, Algorithm::kDirect),
-                                        {514, Algorithm::kGrid},
+  for (const auto& [hosts, expected] : {std::pair(446, Algorithm::kDirect),
+                                        {447, Algorithm::kGrid},
                                         {1009, Algorithm::kGrid},
                                         {1024, Algorithm::kGrid}}) {
     Layout layout;

@@ -25,20 +25,16 @@ constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
 // All lanes of a host, with two hosts and one channel.
 class OneLaneEachWay final : public LaneDirectory {
  public:
-  OneLaneEachWay(SendLane& send, RecvLane& receive, RegionSpan slots, RegionSpan staging)
-      : send_(send), receive_(receive), slots_(slots), staging_(staging) {}
+  OneLaneEachWay(SendLane& send, RecvLane& receive, RegionSpan staging)
+      : send_(send), receive_(receive), staging_(staging) {}
   SendLane* SendTo(ChannelId, HostIndex) override { return &send_; }
-  RecvLane* ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
-  absl::Status AddSlots(ChannelId, HostIndex) override {
-    if (receive_.slots().bytes == 0) receive_.SetSlots(slots_);
-    return absl::OkStatus();
-  }
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
   absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex) override { return staging_; }
 
  private:
   SendLane& send_;
   RecvLane& receive_;
-  const RegionSpan slots_, staging_;
+  const RegionSpan staging_;
 };
 
 // One rank on each of two hosts, one channel.
@@ -70,9 +66,9 @@ class ExecutorTest : public testing::Test {
       host.slots = std::move(*device.Allocate(bytes));
       host.staging = std::move(*device.Allocate(bytes));
       host.send = transport_.MakeSendLane({}, kShape);
-      host.receive = transport_.MakeRecvLane({}, kShape, {});
-      host.lanes = std::make_unique<OneLaneEachWay>(*host.send, *host.receive, WholeOf(*host.slots),
-                                                    WholeOf(*host.staging));
+      host.receive = transport_.MakeRecvLane({}, kShape, WholeOf(*host.slots));
+      host.lanes =
+          std::make_unique<OneLaneEachWay>(*host.send, *host.receive, WholeOf(*host.staging));
       host.executor = std::make_unique<Executor>(device, *host.lanes, kShape, /*channels=*/1);
     }
     for (int h = 0; h < 2; ++h) {
@@ -162,27 +158,6 @@ TEST_F(ExecutorTest, ReusesStagingOverManyRounds) {
     ASSERT_TRUE(Run({0, 1}).ok());
     EXPECT_TRUE(hosts_[0].executor->quiescent());
     ExpectSum(100'001);
-  }
-}
-
-// Slices that arrive before their operation starts wait in the connection, later in the slots.
-TEST_F(ExecutorTest, LoadedPlansFindTheSlotsThatTheirLaneGetsLater) {
-  constexpr uint64_t kCount = 6000;
-  Connect();
-  for (const OpKind kind : {OpKind::kAllGather, OpKind::kAllReduce, OpKind::kAllGather}) {
-    const bool gathers = kind == OpKind::kAllGather;
-    Start(0, kind, kCount, 1);
-    EXPECT_TRUE(absl::IsDeadlineExceeded(Run({0}, 100)));
-    Start(1, kind, kCount, 1);
-    ASSERT_TRUE(Run({0, 1}).ok());
-    if (!gathers) ExpectSum(kCount);
-    for (const Host& host : hosts_) {
-      const bool has_slots = host.receive->slots().bytes > 0;
-      EXPECT_EQ(has_slots, &host.calls.back() != &host.calls.front());
-      for (uint64_t i = 0; gathers && i < 2 * kCount; ++i) {
-        ASSERT_EQ(host.calls.back().output[i], static_cast<float>(i / kCount * 1000 + i % kCount));
-      }
-    }
   }
 }
 

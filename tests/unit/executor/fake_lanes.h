@@ -9,7 +9,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -144,7 +143,6 @@ class FakeRecvLane : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
   RegionSpan slots() const override { return SpanAt(slots_[0], sizeof(slots_)); }
-  void SetSlots(const RegionSpan&) override { FAIL() << "it has slots"; }
   absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
     return absl::FailedPreconditionError("no region is registered");
   }
@@ -225,10 +223,9 @@ class FakeDirectory final : public LaneDirectory {
   static constexpr int kHosts = 4;
 
   SendLane* SendTo(ChannelId, HostIndex peer) override { return &sends_[Index(peer)]; }
-  RecvLane* ReceiveFrom(ChannelId, HostIndex peer) override { return &receives_[Index(peer)]; }
-  absl::Status AddSlots(ChannelId, HostIndex peer) override {
-    if (memory.ok()) with_slots.insert(peer.value());
-    return memory;
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex peer) override {
+    if (!memory.ok()) return memory;
+    return &receives_[Index(peer)];
   }
   absl::StatusOr<RegionSpan> StagingTo(ChannelId, HostIndex peer) override {
     if (!memory.ok()) return memory;
@@ -239,9 +236,8 @@ class FakeDirectory final : public LaneDirectory {
   FakeSendLane& to(int host) { return sends_[host]; }
   FakeRecvLane& from(int host) { return receives_[host]; }
 
-  absl::Status memory;       // result of a request for more memory
-  int stagings = 0;          // number of staging areas created
-  std::set<int> with_slots;  // the hosts from which a lane needs slots
+  absl::Status memory;  // result of a request for more memory
+  int stagings = 0;     // number of staging areas created
 
  private:
   static size_t Index(HostIndex peer) {

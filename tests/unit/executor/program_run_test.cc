@@ -511,13 +511,6 @@ TEST_F(ProgramRunPeers, AllocatesStagingOnlyForComposedSlices) {
   EXPECT_EQ(lanes_.stagings, 0);
 }
 
-TEST_F(ProgramRunPeers, NeedsSlotsOnlyForSlicesThatStayInThem) {
-  Start({Receives(kFirstOutput, HostIndex(1)), Receives(ReceivedBy(1), HostIndex(2)),
-         Sums({ReceivedBy(1), kFirstInput}, kSecondOutput, {1})},
-        1);
-  EXPECT_EQ(lanes_.with_slots, std::set<int>{2});
-}
-
 TEST_F(ProgramRunPeers, FailsWithoutMemoryForLane) {
   lanes_.memory = absl::ResourceExhaustedError("no memory");
   for (const std::vector<Step>& steps : {AddsWhatComes(), SendsTheSum()}) {

@@ -217,7 +217,6 @@ void ChannelEvents::AddInstance(int host, InstanceId id, const Step& step) {
     instance.slice = sends.size();
     sends.push_back(id);
   } else if (step.kind == StepKind::kReceive) {
-    instance.in_slot = step.pieces[0].space == Space::kReceived;
     instance.landing = graph_.AddEvent();
     instance.released = graph_.AddEvent();
     instance.lane = LaneOf(step.peer.value(), host);
@@ -297,8 +296,6 @@ void ChannelEvents::AddStepWaits() {
 
 void ChannelEvents::AddLaneWaits(const Lane& lane) {
   const uint32_t slots = proof_.options.slots;
-  const bool needs_slots = std::ranges::any_of(
-      lane.receives, [&](InstanceId receive) { return instances_[receive].in_slot; });
   for (size_t n = 0; n < lane.sends.size(); ++n) {
     const Instance& send = instances_[lane.sends[n]];
     const Instance& receive = instances_[send.peer];
@@ -306,7 +303,6 @@ void ChannelEvents::AddLaneWaits(const Lane& lane) {
     graph_.Wait(send.end, send.delivered);
     graph_.Wait(receive.landing, send.begin);
     graph_.Wait(receive.end, send.delivered);
-    if (!needs_slots) graph_.StrictWait(send.delivered, receive.begin);
     if (n > 0) {
       const Instance& before = instances_[lane.sends[n - 1]];
       graph_.Wait(send.begin, before.begin);

@@ -17,8 +17,7 @@
 //   n − staging slots end → begin of the combine that stages n
 //
 // Added by the strictest executor: begins in IssueOrder; a receive begins when slice n − slots is
-// released; a group begins when all rounds of the one before are done; R begin → S delivered on a
-// lane without receives into slots, because it may have no slots.
+// released; a group begins when all rounds of the one before are done.
 #ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 #define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 
@@ -94,7 +93,6 @@ struct Instance {
   uint16_t position = 0;
   const Step* step = nullptr;  // with the pieces or combines of the round only
   bool staged = false;         // a send from its staging slot
-  bool in_slot = false;        // a receive into its slot
   size_t lane = 0;             // sends and receives: index in lanes()
   uint64_t slice = 0;          // sends and receives: number on the lane
   InstanceId peer = 0;         // sends and receives: the matching instance
