@@ -6,7 +6,6 @@
 #define MCCS_BASE_READY_LIST_H_
 
 #include <cstddef>
-#include <deque>
 #include <utility>
 
 #include "base/waker.h"
@@ -24,7 +23,7 @@ class ReadyList {
    public:
     explicit Member(ReadyList& list) : list_(list) {}
     ~Member() override {
-      if (listed_) std::erase(list_.ready_, this);
+      if (listed_) list_.Unlink(*this);
     }
     Member(const Member&) = delete;
 
@@ -34,28 +33,46 @@ class ReadyList {
     }
     // The same without waking the owner, whose turn it is.
     void List() {
-      if (!std::exchange(listed_, true)) list_.ready_.push_back(this);
+      if (!std::exchange(listed_, true)) list_.Append(*this);
     }
 
    private:
     friend class ReadyList;
     ReadyList& list_;
     bool listed_ = false;
+    Member* before_ = nullptr;
+    Member* after_ = nullptr;
   };
 
   // Removes and returns the member that was woken first; null if there is none.
   Member* Next() {
-    if (ready_.empty()) return nullptr;
-    Member* const member = ready_.front();
-    ready_.pop_front();
-    member->listed_ = false;
-    return member;
+    if (first_ == nullptr) return nullptr;
+    Member& member = *first_;
+    Unlink(member);
+    member.listed_ = false;
+    return &member;
   }
-  size_t size() const { return ready_.size(); }
+  size_t size() const { return size_; }
 
  private:
+  void Append(Member& member) {
+    member.before_ = last_;
+    member.after_ = nullptr;
+    (last_ != nullptr ? last_->after_ : first_) = &member;
+    last_ = &member;
+    ++size_;
+  }
+  void Unlink(Member& member) {
+    (member.before_ != nullptr ? member.before_->after_ : first_) = member.after_;
+    (member.after_ != nullptr ? member.after_->before_ : last_) = member.before_;
+    --size_;
+  }
+
   Waker* const owner_;
-  std::deque<Member*> ready_;
+  // A linked list through the members: many may end in one turn, each in constant time.
+  Member* first_ = nullptr;
+  Member* last_ = nullptr;
+  size_t size_ = 0;
 };
 
 }  // namespace mccs
