@@ -68,9 +68,13 @@ absl::StatusOr<std::optional<std::string>> Joining::Poll() {
     link_->Send(message);
   }
   waiting_.clear();
-  for (int i = 0; i < kPeerMessagesPerTurn && !roster_.has_value(); ++i) {
-    MCCS_ASSIGN_OR_RETURN(const bool received, ReceiveMessage());
-    if (!received) break;
+  bool received = true;
+  for (int i = 0; i < kPeerMessagesPerTurn && received && !roster_.has_value(); ++i) {
+    MCCS_ASSIGN_OR_RETURN(received, ReceiveMessage());
+  }
+  // The link may have read more, which no event reports.
+  if (received && !roster_.has_value() && options_.dial.waker != nullptr) {
+    options_.dial.waker->Wake();
   }
   MCCS_RETURN_IF_ERROR(PollRelay());
   return std::exchange(roster_, std::nullopt);

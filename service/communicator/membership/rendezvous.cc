@@ -100,6 +100,7 @@ bool Rendezvous::PollRanks() {
     auto& rendezvous = static_cast<PendingRendezvous&>(participant);
     spent_ = kTurnCost;
     moved |= PollRendezvous(rendezvous.id, rendezvous);
+    if (rendezvous.over) SpendForAll(rendezvous);
     TurnQueue::Charge(rendezvous, spent_);
     if (rendezvous.over) {
       End(rendezvous);
@@ -136,7 +137,7 @@ void Rendezvous::CloseLater(const std::string& tenant, std::unique_ptr<PeerLink>
 }
 
 bool Rendezvous::PollClosingLinks() {
-  if (closing_links_.empty()) return false;
+  if (closing_links_.empty() && !closing_turns_.in_round()) return false;
   bool moved = false;
   ServeTurns(closing_turns_, clock_, kCostPerTurn, [&](TurnQueue::Participant& participant) {
     auto& closing = static_cast<ClosingLink&>(participant);
@@ -369,6 +370,7 @@ void Rendezvous::SendMissing(PendingRendezvous& rendezvous) {
       static_cast<uint32_t>(waiting->missing_ranks_size()));
   const PeerFrame frame = MakeFrame(message);
   for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(frame);
+  SpendForAll(rendezvous);
 }
 
 void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {

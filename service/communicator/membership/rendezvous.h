@@ -57,6 +57,8 @@ class Rendezvous {
   static constexpr int64_t kCostPerTurn = 1 << 20;
   // Of a link that is served, and of a message that is handled, besides its bytes.
   static constexpr int64_t kLinkCost = 8 << 10;
+  // To queue a message for one of many hosts, or to close its link.
+  static constexpr int64_t kQueueCost = 1 << 10;
 
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
@@ -166,6 +168,10 @@ class Rendezvous {
   void RemoveClosingLink(ClosingLink& closing);
   void SendRequestedRosters(const std::string& tenant);
   void Spend(int64_t cost) { spent_ += cost; }
+  // For work on all its links.
+  void SpendForAll(const PendingRendezvous& rendezvous) {
+    Spend(static_cast<int64_t>(rendezvous.joining_hosts.size()) * kQueueCost);
+  }
 
   Random& random_;
   const Clock& clock_;

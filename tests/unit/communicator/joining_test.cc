@@ -53,6 +53,12 @@ peer::Message Rejected(const absl::Status& why) {
   return message;
 }
 
+// Requests another turn of the member now.
+struct TurnRequest final : Waker {
+  void Wake() override { requested = true; }
+  bool requested = false;
+};
+
 class JoiningTest : public testing::Test {
  protected:
   void Open(const PeerListenerLimits& limits = {}) {
@@ -71,7 +77,8 @@ class JoiningTest : public testing::Test {
         JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
                        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
                                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = id},
-                                .secret = Secret{}},
+                                .secret = Secret{},
+                                .waker = &turn_},
                        .keep_dialing = keep_dialing,
                        .relay = &relay_,
                        .log = &log_});
@@ -83,6 +90,7 @@ class JoiningTest : public testing::Test {
     const MonotonicNs limit = clock_.Now() + limit_ns;
     for (;;) {
       Serve();
+      turn_.requested = false;
       if (!withdrawn_ && status_.ok() && !roster_.has_value()) {
         auto answer = joining_->Poll();
         if (!answer.ok()) {
@@ -94,6 +102,7 @@ class JoiningTest : public testing::Test {
       Serve();
       if (done()) return true;
       MonotonicNs next = network_.NextEventTime().value_or(limit);
+      if (turn_.requested) next = clock_.Now();
       if (status_.ok() && !roster_.has_value()) next = std::min(next, joining_->NextDeadline());
       if (door_ != nullptr) next = std::min(next, door_->NextDeadline().value_or(limit));
       next = std::min({next, relay_.NextDeadline(), forwarder_.NextDeadline(),
@@ -160,6 +169,7 @@ class JoiningTest : public testing::Test {
   std::string error() const { return std::string(status_.message()); }
   bool Logged(std::string_view text) const { return log_.Contains(text); }
 
+  TurnRequest turn_;  // outlives the connections
   SimClock clock_;
   SimNetwork network_{clock_, 1};
   SeededRandom random_{1};
@@ -314,6 +324,16 @@ TEST_F(JoinedTest, SendsEachRankOnce) {
 }
 
 // ---- No daemon or the wrong one at the address --------------------------------------------------
+
+TEST_F(JoiningTest, RequestsTurnsForMoreMessagesThanATurnTakes) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  for (int i = 0; i < 3 * kPeerMessagesPerTurn; ++i) link_->Send(Waiting({1}));
+  link_->Send(Roster());
+  EXPECT_TRUE(Run([&] { return roster_.has_value(); }));
+}
 
 TEST_F(JoiningTest, NamesAddressWithoutListener) {
   Start();

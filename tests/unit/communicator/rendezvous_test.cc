@@ -432,5 +432,24 @@ TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   EXPECT_NE(RosterIn(a->Written().back()).comm_id(), 77u);
 }
 
+// The last link of some of them uses up the cost of its turn.
+TEST_F(RendezvousTest, IsIdleAfterManyLinksHaveClosedInOneTurn) {
+  for (int hosts = 120; hosts <= 136; ++hosts) {
+    SCOPED_TRACE(hosts);
+    const auto id = Make();
+    std::vector<std::shared_ptr<FakeWire>> wires;
+    for (int h = 0; h < hosts; ++h) {
+      wires.push_back(Connect(id));
+      wires.back()->Deliver(Join(hosts, h, "h" + std::to_string(h)));
+    }
+    Run();
+    for (const auto& wire : wires) wire->read_broken = true;
+    Run();
+    for (const auto& wire : wires) EXPECT_EQ(wire.use_count(), 1);
+    EXPECT_FALSE(rendezvous_.Poll());
+    EXPECT_EQ(rendezvous_.NextDeadline(), kNever) << "the engine may sleep";
+  }
+}
+
 }  // namespace rendezvous_test
 }  // namespace mccs
