@@ -38,6 +38,7 @@ void Star::Link(Spoke& spoke, std::unique_ptr<PeerLink> link) {
   spoke.link->SetWaker(&spoke);
   spoke.Wake();
   ++linked_;
+  if (failure_ != nullptr) Queue(spoke, failure_);
 }
 
 // An error is found by Receive.
@@ -97,7 +98,7 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
   return std::nullopt;
 }
 
-// Cuts what it forwards to what a correct host sends.
+// Limits a forwarded message to the size that a correct host sends.
 void Star::Forward(Spoke& from, peer::Message message) {
   if (message.has_failed()) {
     if (from.forwarded_failures == kMaxForwardedFailures) return;
@@ -114,6 +115,7 @@ void Star::Forward(Spoke& from, peer::Message message) {
 
 void Star::QueueForAllBut(HostIndex excluded, const peer::Message& message) {
   const PeerFrame frame = MakeFrame(message);
+  if (message.has_failed()) failure_ = frame;
   for (Spoke& spoke : links_) {
     if (spoke.host != excluded) Queue(spoke, frame);
   }
@@ -195,6 +197,7 @@ bool Star::Identify(Newcomer& newcomer) {
 
 bool Star::flushed() const {
   if (dial_ != nullptr && !outbox_.empty()) return false;
+  if (ready_newcomers_.size() > 0) return false;  // They may be owed the failure.
   return std::all_of(links_.begin(), links_.end(), IsFlushed);
 }
 

@@ -130,6 +130,7 @@ class Star {
   ReadyList ready_newcomers_;
   std::deque<Spoke> links_;  // by HostIndex; a member uses the leader's only
   int linked_ = 0;           // number of links
+  PeerFrame failure_;        // the leader's last message about one, for hosts that link later
   std::list<Newcomer> newcomers_;
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;

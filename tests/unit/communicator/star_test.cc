@@ -69,6 +69,22 @@ TEST_F(StarTest, LimitsUnidentifiedLinks) {
   EXPECT_LE(held, 3);
 }
 
+TEST_F(StarTest, HostsThatLinkAfterAFailureGetIt) {
+  Join(1);
+  peer::Message failed;
+  failed.mutable_failed()->set_message("out of memory");
+  star_.Broadcast(failed);
+  star_.Poll();
+  auto late = Dial();
+  late->Deliver(Hello(2));
+  EXPECT_FALSE(star_.flushed());
+  star_.Poll();
+  star_.Poll();
+  ASSERT_EQ(late->Written().size(), 1u);
+  EXPECT_EQ(late->Written()[0].failed().message(), "out of memory");
+  EXPECT_TRUE(star_.flushed());
+}
+
 TEST_F(StarTest, LeaderForwardsMessagesForAll) {
   auto one = Join(1), two = Join(2);
   one->Deliver(Departed(5));
