@@ -220,11 +220,11 @@ bool Communicator::Poll() {
 }
 
 int64_t Communicator::cost() const {
-  const uint64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->moved_bytes() : 0;
+  const int64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->cost() : 0;
   const int64_t of_loop = work_ != nullptr ? work_->loop().cost() : 0;
   const int64_t of_star = formation_.star != nullptr ? formation_.star->cost() : 0;
-  return static_cast<int64_t>(lane_bytes_ + of_lanes) + loop_cost_ + of_loop + of_star +
-         formation_.cost + static_cast<int64_t>(tally_.calls()) * kCallCost +
+  return lane_cost_ + of_lanes + loop_cost_ + of_loop + of_star + formation_.cost +
+         static_cast<int64_t>(tally_.calls()) * kCallCost +
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
 
@@ -457,7 +457,7 @@ bool Communicator::PollClosing() {
     loop_cost_ += work_->loop().cost();
     work_.reset();  // The work and the lanes are the last that point to tenants'
                     // memory.
-    lane_bytes_ += formation_.lanes->moved_bytes();
+    lane_cost_ += formation_.lanes->cost();
     formation_.lanes.reset();
   }
   bool moved = false;

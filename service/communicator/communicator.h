@@ -261,8 +261,8 @@ class Communicator {
 
   State state_ = State::kForming;
   uint64_t state_changes_ = 0;
-  uint64_t lane_bytes_ = 0;  // moved by lanes that were destroyed
-  int64_t loop_cost_ = 0;    // of the work that was destroyed
+  int64_t lane_cost_ = 0;  // of lanes that were destroyed
+  int64_t loop_cost_ = 0;  // of the work that was destroyed
   std::unique_ptr<Forming> forming_;
   std::unique_ptr<ActiveWork> work_;
   std::optional<Failure> failure_;

@@ -128,7 +128,7 @@ class LaneEnd {
   virtual Endpoint local() const = 0;
   virtual Endpoint remote() const = 0;
 
-  // Bytes written to and read from its connections so far.
+  // Bytes of slices written to and read from its connections so far.
   uint64_t moved_bytes() const { return moved_bytes_; }
 
   // The turns of a lane that is polled on request, and of its user. The user calls RequestPoll

@@ -135,9 +135,9 @@ absl::StatusOr<bool> CommunicatorLanes::Poll() {
   bool moved = false;
   absl::Status in_use;
   const auto poll = [this](LaneSet& set) {
-    const uint64_t before = set.moved_bytes();
+    const int64_t before = set.cost();
     absl::StatusOr<bool> set_moved = set.Poll();
-    moved_bytes_ += set.moved_bytes() - before;
+    cost_ += set.cost() - before;
     return set_moved;
   };
   for (LaneSet* set : {messages_.get(), current_.get(), old_.get()}) {

@@ -79,8 +79,8 @@ class CommunicatorLanes {
   }
   // Returns true if anything moved. An error concerns lanes in use.
   absl::StatusOr<bool> Poll();
-  // By all calls of Poll.
-  uint64_t moved_bytes() const { return moved_bytes_; }
+  // Of all calls of Poll (turn_cost.h).
+  int64_t cost() const { return cost_; }
   // As in LaneSet, for all lanes in use.
   bool drained() const;
   void MarkDeparted(HostIndex host);
@@ -116,7 +116,7 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
   bool lost_ = false;  // the last Poll found a lane in use broken
-  uint64_t moved_bytes_ = 0;
+  int64_t cost_ = 0;
   std::optional<RateLimits> rate_limits_;
   bool gated_ = false;
   absl::Status next_status_;

@@ -80,10 +80,8 @@ void LaneMeter::Update(SliceNumber next, const LaneCounters& acknowledged, Monot
     }
   }
   if (next > next_) {
-    newest_ = {.runs = true,
-               .begin = now,
-               .until = next,
-               .bytes_before = acknowledged.payload_bytes};
+    newest_ = {
+        .runs = true, .begin = now, .until = next, .bytes_before = acknowledged.payload_bytes};
     if (!oldest_.runs) oldest_ = newest_;
   }
   next_ = next;

@@ -313,9 +313,9 @@ absl::StatusOr<bool> LaneSet::Poll() {
   MCCS_RETURN_IF_ERROR(rejected_memory_);
   ListDue();
   bool moved = false;
-  const uint64_t end = moved_bytes_ + kBytesPerPoll;
+  const int64_t end = cost_ + kCostPerPoll;
   for (size_t left = ready_.size(); left > 0; --left) {
-    if (moved_bytes_ >= end) {
+    if (cost_ >= end) {
       moved = true;
       break;
     }
@@ -330,12 +330,13 @@ absl::Status LaneSet::PollLane(LaneTurns& turns, bool* moved) {
   const auto poll = [&](auto& lane) {
     const uint64_t before = lane.lane().moved_bytes();
     const absl::Status status = lane.Poll(&lane_moved);
-    moved_bytes_ += lane.lane().moved_bytes() - before;
+    cost_ += static_cast<int64_t>(lane.lane().moved_bytes() - before);
     if (lane_moved) lane.lane().NotifyUser();
     return status;
   };
   const absl::Status status =
       turns.incoming != nullptr ? poll(*turns.incoming) : poll(*turns.outgoing);
+  if (lane_moved) cost_ += kLaneCost;
   UpdateDeadline(turns);
   const bool held = turns.outgoing != nullptr && turns.outgoing->held();
   if (std::exchange(turns.held, held) != held) held_ += held ? 1 : -1;

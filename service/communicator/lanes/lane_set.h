@@ -133,12 +133,14 @@ class LaneSet final : public LaneDirectory {
   bool ready() const;
   // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
   // protocol, or there is no memory for a lane that a peer opened.
-  // Polls each lane that has work once. Ends when kBytesPerPoll have been moved, rounded up to a
-  // lane's Poll; the next call continues with the next lane.
-  static constexpr uint64_t kBytesPerPoll = 1 * kMiB;
+  // Polls each lane that has work once. Ends when its cost (turn_cost.h) reaches kCostPerPoll,
+  // rounded up to a lane's Poll; the next call continues with the next lane. A lane costs the bytes
+  // that it moves, and kLaneCost if there are any: they may be few, in a system call of their own.
+  static constexpr int64_t kCostPerPoll = 1 * kMiB;
+  static constexpr int64_t kLaneCost = 4 * kKiB;
   absl::StatusOr<bool> Poll();
-  // By all calls of Poll.
-  uint64_t moved_bytes() const { return moved_bytes_; }
+  // Of all calls of Poll.
+  int64_t cost() const { return cost_; }
   // Everything sent and received has been acknowledged: closing loses nothing.
   bool drained() const;
   // `host` has finished all its work and may close its lanes: a broken connection is not an error.
@@ -224,7 +226,7 @@ class LaneSet final : public LaneDirectory {
   absl::Status rejected_memory_;  // for a lane that a peer opened
   size_t held_ = 0;               // number of lanes
   bool idle_ = false;             // the last Poll moved nothing
-  uint64_t moved_bytes_ = 0;
+  int64_t cost_ = 0;
 };
 
 }  // namespace mccs
