@@ -31,11 +31,7 @@ LaneSet::LaneSet(const LaneSetOptions& options)
       departed_(options.hosts.size(), false),
       memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
 
-LaneSet::~LaneSet() {
-  while (ready_.Next() != nullptr) {
-  }
-  memory_->taken -= memory_bytes_;
-}
+LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
 
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const size_t hosts = strategy.ring.size();
