@@ -70,7 +70,7 @@ void ExchangeLanes(Side& side, const Load& load) {
       }
       moved = send[i]->Poll() || moved;
       moved = recv[i]->Poll() || moved;
-      if (!moved && recv[i]->defers_acknowledgement()) recv[i]->Acknowledge();
+      if (!moved) recv[i]->Acknowledge();
       while (landed[i] < slices && recv[i]->Landed(landed[i]) != Landing::kNotYet) {
         recv[i]->Release(landed[i]++);
       }
@@ -112,7 +112,7 @@ void PingLanes(Side& side) {
     if (!recv->Poll() && !sent) side.Idle(idle);
   };
   const auto acknowledge_and_move = [&] {
-    if (recv->defers_acknowledgement()) recv->Acknowledge();
+    recv->Acknowledge();
     move();
   };
   auto ping = [&] {
