@@ -214,8 +214,8 @@ void SimWorld::PollAll() {
   MCCS_CHECK(false);
 }
 
-// Reading the thread's processor time takes a system call, so only long turns read it: such a turn
-// took at most the processor time since the last reading.
+// Reading the thread's processor time takes a system call. So it is read every kReadingNs and after
+// long turns: such a turn took at most the processor time since the last reading.
 bool SimWorld::PollDaemon(SimHost& host) {
   if (options_.measures_turns) {
     const int64_t begin = ThreadNs();
@@ -225,12 +225,19 @@ bool SimWorld::PollDaemon(SimHost& host) {
     return moved;
   }
   using Steady = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kReadingNs{kNsPerMs};
   const Steady::time_point before = Steady::now();
+  if (before - last_reading_ > kReadingNs) {
+    last_reading_ = before;
+    last_thread_ns_ = ThreadNs();
+  }
   const bool moved = host.daemon().Poll();
-  const int64_t took = std::chrono::nanoseconds(Steady::now() - before).count();
+  const Steady::time_point after = Steady::now();
+  const int64_t took = std::chrono::nanoseconds(after - before).count();
   if (took > kLongTurnNs) {
     const int64_t now = ThreadNs();
     longest_turn_ns_ = std::max(longest_turn_ns_, std::min(took, now - last_thread_ns_));
+    last_reading_ = after;
     last_thread_ns_ = now;
   }
   return moved;

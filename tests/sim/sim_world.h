@@ -6,6 +6,7 @@
 #define MCCS_TESTS_SIM_SIM_WORLD_H_
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -236,7 +237,9 @@ class SimWorld {
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;
   std::vector<SimParticipant*> participants_;
-  int64_t last_thread_ns_ = 0;  // thread's processor time at the last reading
+  // The last reading of the thread's processor time, and when it was.
+  int64_t last_thread_ns_ = 0;
+  std::chrono::steady_clock::time_point last_reading_{};
   int64_t longest_turn_ns_ = 0;
   int next_process_ = 1000;
 };
