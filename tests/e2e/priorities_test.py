@@ -74,9 +74,13 @@ class Priorities(unittest.TestCase):
         # Both have flows on both spines.
         with self.job("a", "h2", "h1") as favoured, self.job("b", "h3", "h5") as other:
             self.grown("none")
-            self.grown("fifth")
-            both = self.grown("fifth")
-            self.assertGreater(both["fifth"], 4 * both["none"], both)
+            # Packets without DSCP are still queued at first; on a busy machine the favoured job may also pause.
+            samples = []
+
+            def goes_first():
+                samples.append(self.grown("fifth"))
+                return samples[-1]["fifth"] > 4 * samples[-1]["none"]
+            self.assertTrue(eventually(goes_first), samples)
             # Removing the priority takes effect while the jobs run.
             self.apply(TENANT % 0)
             self.assertTrue(eventually(lambda: self.grown("none")["fifth"] == 0))
