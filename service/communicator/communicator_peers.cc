@@ -80,7 +80,11 @@ StarPhase Communicator::phase() const {
 absl::Status Communicator::HandleMessage(const StarMessage& received) {
   const peer::Message& message = received.message;
   MCCS_RETURN_IF_ERROR(CheckLegal(message, received.from == formation_.star->leader(), phase()));
-  if (message.has_departed()) return TakeDeparture(received.from, message.departed());
+  if (message.has_departed()) {
+    MCCS_RETURN_IF_ERROR(TakeDeparture(received.from, message.departed()));
+    if (formation_.star->leads()) formation_.star->Forward(received.from, message.departed());
+    return absl::OkStatus();
+  }
   if (message.has_failed()) {
     const peer::Failed& failed = message.failed();
     if (failed.by_call() && state_ == State::kFailed) return absl::OkStatus();

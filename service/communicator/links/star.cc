@@ -13,10 +13,6 @@ namespace {
 // Messages queued before the link is open; a member then has little to send except its failure.
 constexpr size_t kMaxOutbox = 16;
 
-bool IsForAllHosts(const peer::Message& message) {
-  return message.has_departed() || message.has_failed();
-}
-
 }  // namespace
 
 Star::Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial, Waker* waker)
@@ -91,26 +87,29 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
       continue;
     }
     spoke->List();  // there may be another one
-    if (leads() && IsForAllHosts(**message)) Forward(*spoke, **message);
+    if (leads() && (*message)->has_failed()) ForwardFailure(*spoke, (*message)->failed());
     return StarMessage{spoke->host, std::move(**message)};
   }
   WakeForRest();
   return std::nullopt;
 }
 
-// Limits a forwarded message to the size that a correct host sends.
-void Star::Forward(Spoke& from, peer::Message message) {
-  if (message.has_failed()) {
-    if (from.forwarded_failures == kMaxForwardedFailures) return;
-    ++from.forwarded_failures;
-    peer::Failed& failed = *message.mutable_failed();
-    failed.set_message(CutPeerText(failed.message()));
-  } else {
-    peer::Departed& departed = *message.mutable_departed();
-    departed.set_reason(CutPeerText(departed.reason()));
-  }
+void Star::ForwardFailure(Spoke& from, peer::Failed failed) {
+  if (from.forwarded_failures == kMaxForwardedFailures) return;
+  ++from.forwarded_failures;
+  failed.set_message(CutPeerText(failed.message()));
+  peer::Message message;
+  *message.mutable_failed() = std::move(failed);
   message.DiscardUnknownFields();
   QueueForAllBut(from.host, message);
+}
+
+void Star::Forward(HostIndex from, peer::Departed departed) {
+  departed.set_reason(CutPeerText(departed.reason()));
+  peer::Message message;
+  *message.mutable_departed() = std::move(departed);
+  message.DiscardUnknownFields();
+  QueueForAllBut(from, message);
 }
 
 void Star::QueueForAllBut(HostIndex excluded, const peer::Message& message) {

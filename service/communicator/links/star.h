@@ -1,6 +1,7 @@
 // The control links of one running communicator. Every member daemon has a link to the leader, the
-// daemon of rank 0, and the leader forwards what concerns all. A turn serves only links that have
-// work, and a limited number of them: a program may act as all other hosts.
+// daemon of rank 0. The leader forwards failures at once, and departures after its owner has
+// checked them. A turn serves only links that have work, and a limited number of them: a program
+// may act as all other hosts.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_STAR_H_
@@ -67,6 +68,9 @@ class Star {
   // Queues the message while the link is being opened.
   void SendToLeader(const peer::Message& message);
 
+  // The leader sends a departure of a member's rank to all other hosts but that member.
+  void Forward(HostIndex from, peer::Departed departed);
+
   // The next message for this host; nothing if none has arrived or the turn's cost is used up.
   // kUnavailable: the link to host `lost()` has ended.
   absl::StatusOr<std::optional<StarMessage>> Receive();
@@ -114,7 +118,7 @@ class Star {
     return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
   }
   void QueueForAllBut(HostIndex excluded, const peer::Message& message);
-  void Forward(Spoke& from, peer::Message message);
+  void ForwardFailure(Spoke& from, peer::Failed failed);
   void Spend(int64_t cost) {
     left_ -= cost;
     cost_ += cost;

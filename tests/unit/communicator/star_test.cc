@@ -85,14 +85,18 @@ TEST_F(StarTest, HostsThatLinkAfterAFailureGetIt) {
   EXPECT_TRUE(star_.flushed());
 }
 
-TEST_F(StarTest, LeaderForwardsMessagesForAll) {
+TEST_F(StarTest, LeaderForwardsDeparturesThatItsOwnerAccepts) {
   auto one = Join(1), two = Join(2);
   one->Deliver(Departed(5));
   auto received = star_.Receive();
   ASSERT_TRUE(received.ok() && received->has_value());
   EXPECT_EQ((*received)->from, HostIndex(1));
   star_.Poll();
-  EXPECT_FALSE(two->written.empty());
+  EXPECT_TRUE(two->written.empty());
+  star_.Forward((*received)->from, (*received)->message.departed());
+  star_.Poll();
+  ASSERT_EQ(two->Written().size(), 1u);
+  EXPECT_EQ(two->Written()[0].departed().rank(), 5);
   EXPECT_TRUE(one->written.empty());
 }
 
