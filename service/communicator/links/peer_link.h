@@ -41,7 +41,7 @@ PeerFrame MakeFrame(const peer::Message& message);
 // Converts a peer's failure. ENSURES: the status is an error, and its message is one line.
 absl::Status StatusFromPeer(uint32_t code, const std::string& text);
 
-// At most kMaxPeerTextBytes of a text for other hosts.
+// Shortens a text that goes to other hosts to kMaxPeerTextBytes.
 std::string CutPeerText(const std::string& text);
 inline constexpr size_t kMaxPeerTextBytes = 2048;
 

@@ -100,7 +100,7 @@ struct TreeRelay::Incoming final : Link {
       relay.Deliver(*this, **message);
       result.done = true;  // A forwarder sends one message.
     } else if (!memory.Resize(link.buffered_bytes())) {
-      relay.Drop(tenant, NameOf(kind), 1, "it holds too many bytes of others");
+      relay.Drop(tenant, NameOf(kind), 1, "the daemon relays too many bytes for this tenant");
       result.done = true;
     } else {
       result.more = link.has_work();
@@ -170,7 +170,7 @@ void TreeRelay::Deliver(const Incoming& from, peer::Message& message) {
     if (inbox->arrived_.size() >= kMaxArrived) continue;
     RelayMemory::Share memory(memory_, inbox->tenant_);
     if (!memory.Resize(bytes->size())) {
-      Drop(inbox->tenant_, NameOf(from.kind), 1, "it holds too many bytes of others");
+      Drop(inbox->tenant_, NameOf(from.kind), 1, "the daemon relays too many bytes for this tenant");
       continue;
     }
     inbox->arrived_.push_back({*bytes, std::move(memory)});
@@ -238,7 +238,7 @@ void TreeRelay::Forward(const std::string& tenant, const Subject& subject, std::
   if (forwards->waiting.size() + hosts.size() > kMaxForwards) {
     Drop(tenant, NameOf(subject.kind), hosts.size(), "it has too many unsent messages");
   } else if (!memory.Resize(frame->size())) {
-    Drop(tenant, NameOf(subject.kind), hosts.size(), "it holds too many bytes of others");
+    Drop(tenant, NameOf(subject.kind), hosts.size(), "the daemon relays too many bytes for this tenant");
   } else {
     const auto payload =
         std::make_shared<const Payload>(Payload{std::move(frame), std::move(memory)});

@@ -168,8 +168,7 @@ class TurnQueue {
 };
 
 // Gives turns until their cost reaches `most`, or no member is due. `serve`: int64_t(Participant&),
-// which gives one turn and returns its cost; it also charges it, and says when the next turn is
-// due.
+// which gives one turn, charges its cost, sets the time of the next one, and returns the cost.
 template <typename Serve>
 void ServeTurns(TurnQueue& turns, const Clock& clock, int64_t most, const Serve& serve) {
   if (!turns.in_round()) turns.BeginRound(clock.Now());
