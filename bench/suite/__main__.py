@@ -5,7 +5,8 @@ and bandwidth over size. Each round runs every program once, so that figures of 
 each group it prints the share of time in which a runnable program waited for a processor, and the steal time of the
 virtual machine: high values mean a busy machine.
 
-Exit status: 0; 1 if a measurement fails or, with --compare, a ratio is worse by more than 15 %; 2 for wrong options.
+Exit status: 0; 1 if a measurement fails or, with --compare, a ratio is worse by more than 15 % and in all rounds; 2 for
+wrong options.
 """
 import argparse
 import datetime

@@ -64,6 +64,15 @@ class Comparison(unittest.TestCase):
         lines, _ = compare.losses(self.rows("x", False, a=1.0, b=1.0), self.rows("x", False, a=0.5, b=1.3))
         self.assertEqual([line.split(":")[0] for line in lines], ["b"])
 
+    def test_rounds_that_overlap_prove_nothing(self):
+        for higher, now in ((True, {"min": 0.4, "median": 0.5, "max": 0.81}),
+                            (False, {"min": 1.19, "median": 2.0, "max": 2.5})):
+            kept = {"a": {"row": "a", "unit": "x", "higher_is_better": higher, "min": 0.8, "median": 1.0, "max": 1.2}}
+            found = {"a": {"row": "a", "unit": "x", "higher_is_better": higher, **now}}
+            self.assertEqual(compare.losses(kept, found)[0], [])
+            found["a"] |= {"max": 0.79} if higher else {"min": 1.21}
+            self.assertEqual(len(compare.losses(kept, found)[0]), 1)
+
     def test_absolute_figures_and_missing_peers_are_not_compared(self):
         missing = {"b": {"row": "b", "unit": "x", "higher_is_better": True}}
         lines, compared = compare.losses(self.rows("us", False, a=1.0) | self.rows("x", True, b=1.0),
