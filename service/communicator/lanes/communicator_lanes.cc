@@ -80,8 +80,7 @@ bool CommunicatorLanes::OldDrained() {
   if (old_ == nullptr) return true;
   if (old_drained_ || !old_->drained()) return old_drained_;
   old_drained_ = true;
-  for (int h = 0; h < static_cast<int>(options_.hosts.size()); ++h)
-    old_->MarkDeparted(HostIndex(h));
+  old_->TolerateLosses();
   return true;
 }
 

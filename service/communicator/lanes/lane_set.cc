@@ -387,6 +387,12 @@ void LaneSet::MarkDeparted(HostIndex host) {
   WakeAll();
 }
 
+void LaneSet::TolerateLosses() {
+  for (const auto& lane : outgoing_) lane->TolerateLoss();
+  for (const auto& lane : incoming_) lane->TolerateLoss();
+  WakeAll();
+}
+
 MonotonicNs LaneSet::NextDeadline() const {
   if (!rejected_memory_.ok()) return 0;
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;

@@ -145,6 +145,10 @@ class LaneSet final : public LaneDirectory {
   bool drained() const;
   // `host` has finished all its work and may close its lanes: a broken connection is not an error.
   void MarkDeparted(HostIndex host);
+  // This host has finished all work on the set, and its peers may close their ends: a broken
+  // connection is not an error. Lanes out of this host are restored all the same, for peers that
+  // have not finished.
+  void TolerateLosses();
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
   // Number of lanes that the next Poll polls.

@@ -178,6 +178,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     StartDial();
     *moved = true;  // The dial may have failed already, without a further event.
   }
+  if (tolerates_loss_) return absl::OkStatus();
   if (absl::Status over = reconnect_timeout_.Check(status, now); !over.ok()) {
     return Named(over, channel(), options_.route.to);
   }
@@ -229,11 +230,19 @@ void OutgoingLane::MarkDeparted() {
   reconnect_timeout_.Reset();
 }
 
+void OutgoingLane::TolerateLoss() {
+  tolerates_loss_ = true;
+  reconnect_timeout_.Reset();
+}
+
 MonotonicNs OutgoingLane::NextDeadline() const {
   MonotonicNs next = kNever;
   if (held()) next = gate_->NextDeadline();
   if (move_to_.has_value()) {
     next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : retry_move_at_);
+  }
+  if (tolerates_loss_ && !departed_ && absl::IsUnavailable(ConnectionError())) {
+    return std::min(next, dial_ != nullptr ? dial_->deadline() : redial_at_);
   }
   // The first dial has its own deadline; later ones use the lane's.
   if (!reconnect_timeout_.waiting()) {

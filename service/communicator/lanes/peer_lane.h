@@ -2,7 +2,8 @@
 //
 // The sender reopens a broken lane; the ends agree on the last slice delivered. If that does not
 // succeed within kLaneReconnectTimeoutNs, the end reports an error. If all ranks of the peer have
-// left (MarkDeparted), it reports none.
+// left (MarkDeparted), it reports none and reopens nothing. If only this end's work is done
+// (TolerateLoss), it reports none, but reopens the lane: the peer may still wait for it.
 //
 // OWNER: LaneSet. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANES_PEER_LANE_H_
@@ -146,6 +147,7 @@ class OutgoingLane {
   // Everything posted has been acknowledged, or no longer matters.
   bool drained() const { return departed_ || lane_->acknowledged() == lane_->next(); }
   void MarkDeparted();
+  void TolerateLoss();
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -194,6 +196,7 @@ class OutgoingLane {
   absl::Status move_error_;  // why the last attempt failed
   bool attached_ = false;
   bool departed_ = false;
+  bool tolerates_loss_ = false;
   ReconnectTimeout reconnect_timeout_;
   MonotonicNs redial_at_ = 0;
 };
@@ -225,6 +228,7 @@ class IncomingLane {
 
   bool attached() const { return attached_; }
   void MarkDeparted();
+  void TolerateLoss() { MarkDeparted(); }  // the peer reopens it
   MonotonicNs NextDeadline() const {
     const MonotonicNs reconnect = reconnect_timeout_.deadline();
     return lane_->defers_acknowledgement() ? std::min(reconnect, acknowledge_at_) : reconnect;

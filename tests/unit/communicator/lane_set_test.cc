@@ -294,6 +294,27 @@ TEST_F(LaneSetTest, ToleratesDepartureReportedAfterBreak) {
   EXPECT_EQ(lanes(0).NextDeadline(), kNever);
 }
 
+// Host 0 has finished its work on the lanes; host 1 has not.
+TEST_F(LaneSetTest, RestoresLanesWhoseLossItTolerates) {
+  OpenAll();
+  lanes(0).TolerateLosses();
+  network_.Cut(AddressOf(0), AddressOf(1));
+  EXPECT_FALSE(Run([&] { return !hosts_[1].status.ok(); }, 3 * kLaneReconnectTimeoutNs))
+      << hosts_[1].status;
+  EXPECT_TRUE(lanes(0).outgoing()[0]->lane().status().ok());
+  EXPECT_TRUE(hosts_[0].status.ok()) << hosts_[0].status;
+  EXPECT_EQ(lanes(0).NextDeadline(), kNever);
+}
+
+TEST_F(LaneSetTest, ToleratesThatAPeerClosesItsEnd) {
+  OpenAll();
+  for (int h : {0, 1}) lanes(h).TolerateLosses();
+  hosts_[1].lanes.reset();
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLaneReconnectTimeoutNs))
+      << hosts_[0].status;
+  EXPECT_GT(lanes(0).NextDeadline(), clock_.Now()) << "the engine may sleep";
+}
+
 TEST_F(LaneSetTest, HasNoDeadlineWithoutBreak) {
   OpenAll();
   for (int h : {0, 1}) EXPECT_EQ(lanes(h).NextDeadline(), kNever);
