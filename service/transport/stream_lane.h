@@ -12,86 +12,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "service/transport/lane.h"
+#include "service/transport/lane_link.h"
 #include "service/transport/network.h"
 #include "service/transport/stream_wire.h"
 
 namespace mccs {
-
-// State shared by both ends of a lane over byte streams: the replaceable connection and the lane's
-// state.
-//
-// THREAD: the owning engine only.
-class LaneLink {
- public:
-  // Null while created, stalled or failed.
-  Connection* get() const { return connection_.get(); }
-  const absl::Status& status() const { return status_; }
-  LaneState state() const { return state_; }
-  bool failed() const { return state_ == LaneState::kFailed; }
-  uint64_t reconnects() const { return attached_ > 1 ? attached_ - 1 : 0; }
-  Endpoint local() const { return connection_ ? connection_->local() : Endpoint{}; }
-  Endpoint remote() const { return connection_ ? connection_->remote() : Endpoint{}; }
-
-  // Returns false if the lane has failed; closes the connection then.
-  bool Attach(std::unique_ptr<Connection> connection) {
-    if (failed()) return false;
-    connection_ = std::move(connection);
-    if (dscp_ != 0) connection_->Mark(dscp_);
-    status_ = absl::OkStatus();
-    state_ = LaneState::kExchanging;
-    ++attached_;
-    return true;
-  }
-
-  // The ends agree on where to continue. REQUIRES: connected.
-  void SetReady() { state_ = LaneState::kReady; }
-
-  // Applies to this connection and later ones.
-  void Mark(uint8_t dscp) {
-    if (dscp == dscp_) return;
-    dscp_ = dscp;
-    if (connection_ != nullptr) connection_->Mark(dscp);
-  }
-
-  // The connection is broken: the lane waits for another.
-  void Stall(const absl::Status& why) {
-    connection_.reset();
-    state_ = LaneState::kStalled;
-    status_ = absl::UnavailableError(absl::StrCat("lane stalled: ", why.message()));
-  }
-
-  // The peer has violated the protocol: the lane accepts nothing more from it.
-  template <typename... Parts>
-  void Fail(const Parts&... parts) {
-    status_ = absl::DataLossError(
-        absl::StrCat("lane with ", ToString(remote()),
-                     " failed: the peer violated the lane protocol: ", parts...));
-    connection_.reset();
-    state_ = LaneState::kFailed;
-  }
-  // This end has withdrawn memory that a slice is arriving in.
-  void FailByWithdrawal(SliceNumber n) {
-    status_ = absl::AbortedError(absl::StrCat("lane with ", ToString(remote()),
-                                              " failed: this host withdrew memory while ", "slice ",
-                                              n, " was arriving in it"));
-    connection_.reset();
-    state_ = LaneState::kFailed;
-  }
-
- private:
-  std::unique_ptr<Connection> connection_;
-  absl::Status status_ = absl::UnavailableError("lane stalled: not connected yet");
-  LaneState state_ = LaneState::kCreated;
-  uint64_t attached_ = 0;
-  uint8_t dscp_ = 0;
-};
 
 // A slice up to this size is copied when it is posted, and may be copied when it is received. That
 // costs less than another system call or a wait for the acknowledgement.

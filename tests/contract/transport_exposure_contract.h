@@ -171,19 +171,34 @@ TEST_P(TransportContract, ExposuresAreLimited) {
   EXPECT_TRUE(AwaitExposed(kMaxExposures).has_value());
 }
 
-// The sender has not learnt of the withdrawal when it posts.
+// The sender has not learnt of the withdrawal when it posts. Where a NIC ends the access, the slice
+// may arrive before that.
 TEST_P(TransportContract, AWriteAfterWithdrawalEndsTheLaneAndTouchesNothing) {
-  Start({.slots = 2, .slot_bytes = 50'000});
-  Exposed& output = Expose(1, 50'000);
-  ASSERT_TRUE(AwaitExposed(1).has_value());
-  recv_->Withdraw(output.key);
-  const std::vector<std::byte> payload = Payload(1, 50'000);
-  Post(*send_, payload, TagOf(1), RemoteTarget{output.key, 0});
-  ASSERT_TRUE(RunUntil([&] { return recv_->state() == LaneState::kFailed; }));
-  EXPECT_EQ(recv_->status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(recv_->status().message(), Mentions("slice 0", "no memory with key"));
-  EXPECT_TRUE(output.Untouched());
-  EXPECT_FALSE(recv_->Expose(ExposureName(2), WholeOf(*output.memory)).ok());
+  int ended = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Start({.slots = 2, .slot_bytes = 50'000}, seed);
+    Exposed& output = Expose(1, 50'000);
+    ASSERT_TRUE(AwaitExposed(1).has_value());
+    recv_->Withdraw(output.key);
+    const bool accessible = recv_->IsAccessible(output.key);
+    const std::vector<std::byte> payload = Payload(1, 50'000);
+    Post(*send_, payload, TagOf(1), RemoteTarget{output.key, 0});
+    ASSERT_TRUE(RunUntil([&] {
+      return recv_->state() == LaneState::kFailed || recv_->Landed(0) != Landing::kNotYet;
+    }));
+    if (recv_->state() != LaneState::kFailed) {
+      EXPECT_TRUE(accessible);
+      EXPECT_TRUE(output.GuardsUntouched());
+      continue;
+    }
+    ++ended;
+    EXPECT_EQ(recv_->status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(recv_->status().message(), Mentions("slice 0", "no memory with key"));
+    EXPECT_TRUE(accessible || output.Untouched());
+    EXPECT_FALSE(recv_->Expose(ExposureName(2), WholeOf(*output.memory)).ok());
+  }
+  EXPECT_GT(ended, 0);
 }
 
 TEST_P(TransportContract, WithdrawalDuringAWriteEndsTheLaneAndTheAccess) {
@@ -199,7 +214,10 @@ TEST_P(TransportContract, WithdrawalDuringAWriteEndsTheLaneAndTheAccess) {
   ASSERT_TRUE(RunUntil([&] { return !recv_->IsAccessible(output.key); }));
   std::fill_n(output.data(), kBytes, kFill);
   Settle();
-  EXPECT_EQ(recv_->state(), LaneState::kFailed);
+  EXPECT_TRUE(output.Untouched());
+  // A NIC may complete the slice before it ends the access.
+  if (recv_->state() == LaneState::kReady && recv_->Landed(0) == Landing::kWritten) return;
+  ASSERT_TRUE(RunUntil([&] { return recv_->state() == LaneState::kFailed; }));
   EXPECT_THAT(recv_->status().message(), Mentions("slice 0", "withdrew"));
   EXPECT_TRUE(output.Untouched());
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,9 +30,13 @@ class TransportWorld {
   };
 
   virtual ~TransportWorld() = default;
-  // Registers memory through registrar().
+  // Of the receiving host. Registers memory through registrar().
   virtual Transport& transport() = 0;
+  // Of the sending host, if it needs its own.
+  virtual Transport& sender() { return transport(); }
   virtual HeldRegistrar& registrar() = 0;
+  // Memory that transport() has registered for itself.
+  virtual RegistrationTable::Usage own_usage() { return {}; }
   // Returns an open stream between the two hosts.
   virtual Ends Connect() = 0;
   // Delivers bytes and advances time.
@@ -132,7 +137,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     MakeLanes();
   }
   void MakeLanes() {
-    send_ = world_->transport().MakeSendLane(IdentityAt(true), shape_);
+    send_ = world_->sender().MakeSendLane(IdentityAt(true), shape_);
     recv_ = world_->transport().MakeRecvLane(
         IdentityAt(false), shape_, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
   }
@@ -158,7 +163,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
   }
   // Makes both ends (again) and connects them.
   void Make(LanePair& pair, ChannelId channel) {
-    pair.send = world_->transport().MakeSendLane(IdentityAt(true, channel), shape_);
+    pair.send = world_->sender().MakeSendLane(IdentityAt(true, channel), shape_);
     pair.recv =
         world_->transport().MakeRecvLane(IdentityAt(false, channel), shape_, SpanOf(pair.slots));
     Attach(pair);
@@ -177,6 +182,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     for (int i = 0; i < kMaxRounds; ++i) {
       if (done()) return true;
       bool moved = world_->transport().Poll();
+      if (&world_->sender() != &world_->transport()) moved |= world_->sender().Poll();
       moved |= send_ != nullptr && send_->Poll();
       moved |= recv_ != nullptr && recv_->Poll();
       for (const auto& pair : others_) {
@@ -218,6 +224,10 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
 
   std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
     return Post(*send_, payload, tag);
+  }
+  // A temporary payload lives as long as the fixture.
+  std::optional<SliceNumber> Post(std::vector<std::byte>&& payload, const SliceTag& tag) {
+    return Post(*send_, temporary_.emplace_back(std::move(payload)), tag);
   }
   // With a target: PostTo.
   static std::optional<SliceNumber> Post(SendLane& lane, const std::vector<std::byte>& payload,
@@ -299,6 +309,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
 
   std::unique_ptr<TransportWorld> world_;
   std::vector<std::unique_ptr<Exposed>> exposed_;
+  std::deque<std::vector<std::byte>> temporary_;
   LaneShape shape_;
   std::vector<std::byte> slots_;
   std::unique_ptr<SendLane> send_;

@@ -19,7 +19,12 @@ class RegisteringTransport : public TransportContract {
 
   static OwnedMemory NewMemory() { return OwnedMemory(std::vector<std::byte>(kBytes, kFill)); }
   NicAddress nic() const { return recv_->queues().nic; }
-  RegistrationTable::Usage usage() { return world_->transport().registrations().UsageOf(nic()); }
+  // Without the memory that the world itself has registered.
+  RegistrationTable::Usage usage() {
+    const RegistrationTable::Usage own = world_->own_usage();
+    RegistrationTable::Usage all = world_->transport().registrations().UsageOf(nic());
+    return {.regions = all.regions - own.regions, .bytes = all.bytes - own.bytes};
+  }
 
   // Moves many slices over the lane.
   void ExpectLaneMoves() {

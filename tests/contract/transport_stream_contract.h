@@ -10,6 +10,7 @@ namespace mccs {
 // Connections break after any number of bytes, at either end; no slice is lost, duplicated or torn.
 TEST_P(TransportContract, ALaneResumesOverANewConnection) {
   constexpr SliceNumber kSlices = 40;
+  uint64_t reconnects = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Start({.slots = 2 + static_cast<uint32_t>(seed % 4), .slot_bytes = 30'000}, seed);
@@ -33,6 +34,8 @@ TEST_P(TransportContract, ALaneResumesOverANewConnection) {
       EXPECT_NE(recv_->status().code(), absl::StatusCode::kDataLoss) << recv_->status();
       if (!send_->status().ok() || !recv_->status().ok()) {
         if (++attachments < 1000) attach();
+      } else if (random() % 64 == 0) {
+        world_->BreakShared(send_->queues());
       }
       if (send_->next() < kSlices) Post(payloads[send_->next()], TagOf(send_->next()));
       if (random() % 3 == 0 && expected < kSlices) {
@@ -52,10 +55,11 @@ TEST_P(TransportContract, ALaneResumesOverANewConnection) {
     }));
     EXPECT_EQ(landed, kSlices);
     EXPECT_EQ(recv_->counters().slices, kSlices);
-    EXPECT_GT(recv_->counters().reconnects, 0u);
+    reconnects += recv_->counters().reconnects;
     ExpectGuardsUntouched();
     if (HasFailure()) return;
   }
+  EXPECT_GT(reconnects, 60u);
 }
 
 TEST_P(TransportContract, ALostPeerStallsTheLaneAndIsNamed) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -15,16 +14,18 @@
 
 namespace mccs {
 
-// The whole address space.
+// The whole address space of user programs.
 class ProcessMemory final : public Region {
  public:
+  static constexpr uint64_t kBytes = uint64_t{1} << 47;
+
   static const ProcessMemory& Get() {
     static const ProcessMemory memory;
     return memory;
   }
 
  private:
-  ProcessMemory() : Region(RegionKind::kTenant, nullptr, std::numeric_limits<uint64_t>::max()) {}
+  ProcessMemory() : Region(RegionKind::kTenant, nullptr, kBytes) {}
 };
 
 // Memory of its own, as an allocation of a tenant.

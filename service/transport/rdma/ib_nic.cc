@@ -1,0 +1,319 @@
+#include "service/transport/rdma/ib_nic.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Consumed receive entries are refilled when there are so many.
+constexpr uint32_t kRefillAtOnce = 16;
+constexpr int kPolledAtOnce = 64;
+
+uint16_t MtuBytes(ibv_mtu mtu) { return static_cast<uint16_t>(128u << mtu); }
+
+CompletionStatus StatusOf(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return CompletionStatus::kSuccess;
+    case IBV_WC_WR_FLUSH_ERR:
+      return CompletionStatus::kFlushed;
+    case IBV_WC_LOC_PROT_ERR:
+      return CompletionStatus::kLocalProtection;
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_MW_BIND_ERR:
+      return CompletionStatus::kLocalError;
+    case IBV_WC_REM_ACCESS_ERR:
+      return CompletionStatus::kRemoteAccess;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+      return CompletionStatus::kRemoteError;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      return CompletionStatus::kRetriesExceeded;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return CompletionStatus::kNotReady;
+    default:
+      return CompletionStatus::kFatal;
+  }
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(const std::string& what, int error) {
+  const std::string text = absl::StrCat(what, ": ", std::strerror(error));
+  if (error == ENOMEM || error == EAGAIN || error == ENOSPC) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(text, "; check the limit of locked memory (ulimit -l, LimitMEMLOCK)"));
+  }
+  return absl::UnavailableError(text);
+}
+
+// ---- Opening ------------------------------------------------------------------------------------
+
+IbNic::~IbNic() {
+  if (channel_ != nullptr) reactor_.Unwatch(channel_->fd);
+  if (device_ != nullptr) reactor_.Unwatch(device_->async_fd);
+}
+
+absl::Status IbNic::Open(const IbPort& port) {
+  MCCS_RETURN_IF_ERROR(OpenDevice(port));
+  MCCS_RETURN_IF_ERROR(MakeQueues());
+  for (const int fd : {channel_->fd, device_->async_fd}) {
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) {
+      return Error("cannot make its event channel non-blocking");
+    }
+  }
+  MCCS_RETURN_IF_ERROR(reactor_.Watch(channel_->fd, &completion_ready_));
+  return reactor_.Watch(device_->async_fd, &event_ready_);
+}
+
+absl::Status IbNic::OpenDevice(const IbPort& port) {
+  attributes_.device = port.device;
+  attributes_.port = port.port;
+  attributes_.gid_index = port.gid_index;
+  int count = 0;
+  ibv_device** const devices = (library.get_device_list)(&count);
+  for (int i = 0; devices != nullptr && i < count; ++i) {
+    if (port.device != (library.get_device_name)(devices[i])) continue;
+    device_ = {(library.open_device)(devices[i]), library.close_device};
+  }
+  if (devices != nullptr) (library.free_device_list)(devices);
+  if (device_ == nullptr) return Error("cannot open it");
+
+  ibv_device_attr device{};
+  if ((library.query_device)(device_.get(), &device) != 0) return Error("cannot query it");
+  ibv_port_attr state{};
+  if ((library.query_port)(device_.get(), port.port,
+                           reinterpret_cast<_compat_ibv_port_attr*>(&state)) != 0) {
+    return Error("cannot query its port");
+  }
+  if (state.state != IBV_PORT_ACTIVE) {
+    return absl::UnavailableError(absl::StrCat("RDMA device ", port.device, " port ", port.port,
+                                               ": it is ", (library.port_state_str)(state.state),
+                                               "; bring its link up"));
+  }
+  ibv_gid gid{};
+  if ((library.query_gid)(device_.get(), port.port, port.gid_index, &gid) != 0) {
+    return Error(absl::StrCat("it has no GID with index ", port.gid_index));
+  }
+  std::memcpy(attributes_.gid.data(), gid.raw, attributes_.gid.size());
+  attributes_.lid = state.lid;
+  attributes_.mtu_bytes = MtuBytes(state.active_mtu);
+  attributes_.inline_bytes = kMessageBytes;
+  attributes_.queue_pairs = static_cast<uint32_t>(device.max_qp);
+  attributes_.windows = (device.device_cap_flags &
+                         (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  attributes_.receive_entries =
+      std::min<uint32_t>(options.receive_entries, static_cast<uint32_t>(device.max_srq_wr)) -
+      kRefillAtOnce;
+  return absl::OkStatus();
+}
+
+absl::Status IbNic::MakeQueues() {
+  channel_ = {(library.create_comp_channel)(device_.get()), library.destroy_comp_channel};
+  if (channel_ == nullptr) return Error("cannot make a completion channel");
+  ibv_device_attr device{};
+  (library.query_device)(device_.get(), &device);
+  const int completions = std::min<int>(static_cast<int>(options.completions), device.max_cqe);
+  completion_queue_ = {(library.create_cq)(device_.get(), completions, nullptr, channel_.get(), 0),
+                       library.destroy_cq};
+  if (completion_queue_ == nullptr) return Error("cannot make a completion queue");
+  polled_.resize(kPolledAtOnce);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ProtectionDomain>> IbNic::MakeDomain() {
+  Owned<ibv_pd> domain((library.alloc_pd)(device_.get()), library.dealloc_pd);
+  if (domain == nullptr) return Error("cannot make a protection domain");
+  MCCS_ASSIGN_OR_RETURN(
+      std::unique_ptr<IbReceiveQueue> receives,
+      IbReceiveQueue::Make(library, domain.get(), ++last_queue_,
+                           attributes_.receive_entries + kRefillAtOnce, attributes_.device));
+  Refill(*receives, 1);
+  return std::make_unique<IbDomain>(*this, std::move(domain), std::move(receives));
+}
+
+IbDomain::IbDomain(IbNic& nic, Owned<ibv_pd> domain, std::unique_ptr<IbReceiveQueue> receives)
+    : nic_(nic),
+      library_(nic.library),
+      attributes_(nic.attributes()),
+      domain_(std::move(domain)),
+      receives_(std::move(receives)) {
+  nic_.Add(*receives_);
+}
+
+IbDomain::~IbDomain() { nic_.Remove(*receives_); }
+
+absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLibrary& library,
+                                                                     ibv_pd* domain, uint64_t id,
+                                                                     uint32_t entries,
+                                                                     const std::string& device) {
+  std::unique_ptr<IbReceiveQueue> made(new IbReceiveQueue(id, entries));
+  made->region_ = {(library.reg_mr)(domain, made->messages_.data(),
+                                    made->messages_.size() * kMessageBytes, IBV_ACCESS_LOCAL_WRITE),
+                   library.dereg_mr};
+  if (made->region_ == nullptr) {
+    return ErrnoStatus(absl::StrCat("RDMA device ", device, ": cannot register receive entries"),
+                       errno);
+  }
+  ibv_srq_init_attr attributes{};
+  attributes.attr = {.max_wr = entries, .max_sge = 1, .srq_limit = 0};
+  made->queue_ = {(library.create_srq)(domain, &attributes), library.destroy_srq};
+  if (made->queue_ == nullptr) {
+    return ErrnoStatus(absl::StrCat("RDMA device ", device, ": cannot make a shared receive queue"),
+                       errno);
+  }
+  return made;
+}
+
+size_t IbReceiveQueue::Refill(size_t at_least) {
+  const size_t count = used_.size();
+  if (count < at_least) return 0;
+  requests_.assign(count, ibv_recv_wr{});
+  pieces_.assign(count, ibv_sge{});
+  for (size_t i = 0; i < count; ++i) {
+    pieces_[i] = {.addr = reinterpret_cast<uintptr_t>(messages_[used_[i]].data()),
+                  .length = kMessageBytes,
+                  .lkey = region_->lkey};
+    requests_[i].wr_id = id_ << 32 | used_[i];
+    requests_[i].sg_list = &pieces_[i];
+    requests_[i].num_sge = 1;
+    if (i + 1 < count) requests_[i].next = &requests_[i + 1];
+  }
+  used_.clear();
+  ibv_recv_wr* failed = nullptr;
+  // It has room for all entries, always.
+  MCCS_CHECK(ibv_post_srq_recv(queue_.get(), requests_.data(), &failed) == 0);
+  return count;
+}
+
+absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
+    ProtectionDomain& domain, const QueuePairOptions& pair_options) {
+  ibv_qp_init_attr attributes{};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.send_cq = attributes.recv_cq = completion_queue_.get();
+  attributes.srq = static_cast<IbDomain&>(domain).receives().get();
+  attributes.cap.max_send_wr = pair_options.requests;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_inline_data = kMessageBytes;
+  Owned<ibv_qp> made((library.create_qp)(static_cast<IbDomain&>(domain).get(), &attributes),
+                     library.destroy_qp);
+  if (made == nullptr) return Error("cannot make a queue pair");
+  // Any 24 bits do; a new queue pair must not accept packets of an old one.
+  const auto ticks =
+      static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  const auto first = static_cast<uint32_t>((ticks * 0x9e37'79b9'7f4a'7c15u) >> 40);
+  auto pair = std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, first);
+  MCCS_RETURN_IF_ERROR(pair->Initialize());
+  return pair;
+}
+
+// ---- Completions --------------------------------------------------------------------------------
+
+void IbNic::Refill(IbReceiveQueue& queue, size_t at_least) {
+  const size_t refilled = queue.Refill(at_least);
+  counters_.refills += refilled > 0 ? 1 : 0;
+  counters_.receives += refilled;
+}
+
+size_t IbNic::Poll(std::span<Completion> completions) {
+  const int most = static_cast<int>(std::min(completions.size(), polled_.size()));
+  const int count = ibv_poll_cq(completion_queue_.get(), most, polled_.data());
+  MCCS_CHECK(count >= 0);
+  for (int i = 0; i < count; ++i) {
+    completions[static_cast<size_t>(i)] = Convert(polled_[static_cast<size_t>(i)]);
+  }
+  counters_.completions += static_cast<uint64_t>(count);
+  return static_cast<size_t>(count);
+}
+
+Completion IbNic::Convert(const ibv_wc& from) {
+  Completion to;
+  to.status = StatusOf(from.status);
+  to.vendor_error = from.vendor_err;
+  to.queue_pair = QueuePairNumber(from.qp_num);
+  const bool received = from.status == IBV_WC_SUCCESS && (from.opcode & IBV_WC_RECV) != 0;
+  if (!received) {
+    to.kind = Completion::Kind::kRequest;
+    to.id = from.wr_id;
+    return to;
+  }
+  to.bytes = from.byte_len;
+  const bool written = from.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  to.kind = written ? Completion::Kind::kWritten : Completion::Kind::kMessage;
+  if (written) to.immediate = ntohl(from.imm_data);
+  const auto queue = receives_.find(from.wr_id >> 32);
+  if (queue == receives_.end()) return to;  // its domain has ended, and its queue pairs before
+  queue->second->Take(static_cast<uint32_t>(from.wr_id), written ? 0 : from.byte_len, &to.message);
+  Refill(*queue->second, kRefillAtOnce);
+  return to;
+}
+
+std::optional<VerbsEvent> IbNic::TakeEvent() {
+  if (!event_ready_.readable && !event_ready_.hangup) return std::nullopt;
+  ibv_async_event event;
+  if ((library.get_async_event)(device_.get(), &event) != 0) {
+    event_ready_.readable = event_ready_.hangup = false;
+    return std::nullopt;
+  }
+  VerbsEvent result;
+  result.text = (library.event_type_str)(event.event_type);
+  switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      result.kind = VerbsEvent::Kind::kQueuePair;
+      result.queue_pair = QueuePairNumber(event.element.qp->qp_num);
+      if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+        const auto pair = pairs_.find(result.queue_pair);
+        if (pair != pairs_.end()) pair->second->SetLastSeen();
+      }
+      break;
+    case IBV_EVENT_PORT_ERR:
+      result.kind = VerbsEvent::Kind::kPortDown;
+      break;
+    case IBV_EVENT_PORT_ACTIVE:
+      result.kind = VerbsEvent::Kind::kPortUp;
+      break;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR:
+      result.kind = VerbsEvent::Kind::kDevice;
+      break;
+    default:
+      result.kind = VerbsEvent::Kind::kOther;
+      break;
+  }
+  (library.ack_async_event)(&event);
+  return result;
+}
+
+bool IbNic::Arm() {
+  if (completion_ready_.readable) {
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    while ((library.get_cq_event)(channel_.get(), &queue, &context) == 0) {
+      (library.ack_cq_events)(queue, 1);
+    }
+    completion_ready_.readable = false;
+  }
+  // Completions that came before the call cause no event: the caller polls once more.
+  return ibv_req_notify_cq(completion_queue_.get(), 0) == 0;
+}
+
+absl::StatusOr<std::unique_ptr<VerbsNic>> OpenIbNic(const IbPort& port, Reactor& reactor,
+                                                    const IbNicOptions& options) {
+  MCCS_ASSIGN_OR_RETURN(const IbLibrary* const library, IbLibrary::Get());
+  auto nic = std::make_unique<IbNic>(*library, reactor, options);
+  MCCS_RETURN_IF_ERROR(nic->Open(port));
+  return nic;
+}
+
+}  // namespace mccs

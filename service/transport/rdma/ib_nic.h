@@ -1,0 +1,254 @@
+// The objects of libibverbs behind the verbs interface (ib_verbs.h).
+//
+// OWNER: the user of the verbs. THREAD: as verbs.h.
+#ifndef MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_
+#define MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/reactor.h"
+#include "service/transport/rdma/ib_library.h"
+#include "service/transport/rdma/ib_verbs.h"
+#include "service/transport/rdma/verbs.h"
+
+namespace mccs {
+
+// A failed call with this errno. kResourceExhausted: a limit, probably that of locked memory.
+absl::Status ErrnoStatus(const std::string& what, int error);
+
+// Frees with a function of the library.
+template <typename T>
+using Owned = std::unique_ptr<T, int (*)(T*)>;
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+class IbRegion final : public MemoryRegion {
+ public:
+  explicit IbRegion(Owned<ibv_mr> region) : region_(std::move(region)) {}
+  uint32_t local_key() const override { return region_->lkey; }
+  uint32_t remote_key() const override { return region_->rkey; }
+  ibv_mr* get() const { return region_.get(); }
+
+ private:
+  const Owned<ibv_mr> region_;
+};
+
+class IbWindow final : public MemoryWindow {
+ public:
+  explicit IbWindow(Owned<ibv_mw> window) : window_(std::move(window)) {}
+  uint32_t NextRemoteKey() override { return ibv_inc_rkey(window_->rkey); }
+  ibv_mw* get() const { return window_.get(); }
+
+ private:
+  const Owned<ibv_mw> window_;
+};
+
+// The shared receive queue of a domain. Some devices (rdma_rxe) require that receive entries are in
+// the domain of the queue pair. So peers of one tenant cannot use up the entries of another.
+class IbReceiveQueue {
+ public:
+  static absl::StatusOr<std::unique_ptr<IbReceiveQueue>> Make(const IbLibrary& library,
+                                                              ibv_pd* domain, uint64_t id,
+                                                              uint32_t entries,
+                                                              const std::string& device);
+
+  uint64_t id() const { return id_; }
+  ibv_srq* get() const { return queue_.get(); }
+  // The message in a consumed entry. The entry is refilled later.
+  void Take(uint32_t entry, size_t bytes, VerbsMessage* message) {
+    std::memcpy(message->data(), messages_[entry].data(), std::min(bytes, message->size()));
+    used_.push_back(entry);
+  }
+  // Refills the consumed entries if there are enough; returns their number.
+  size_t Refill(size_t at_least);
+
+ private:
+  IbReceiveQueue(uint64_t id, uint32_t entries) : id_(id), messages_(entries) {
+    for (uint32_t i = 0; i < entries; ++i) used_.push_back(i);
+  }
+
+  const uint64_t id_;  // in the upper half of wr_id
+  std::vector<VerbsMessage> messages_;
+  Owned<ibv_mr> region_{nullptr, nullptr};
+  Owned<ibv_srq> queue_{nullptr, nullptr};
+  std::vector<uint32_t> used_;
+  std::vector<ibv_recv_wr> requests_;
+  std::vector<ibv_sge> pieces_;
+};
+
+class IbNic;
+
+class IbDomain final : public ProtectionDomain {
+ public:
+  IbDomain(IbNic& nic, Owned<ibv_pd> domain, std::unique_ptr<IbReceiveQueue> receives);
+  ~IbDomain() override;
+
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
+                                                         uint64_t bytes) override {
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                       (attributes_.windows ? IBV_ACCESS_MW_BIND : 0);
+    Owned<ibv_mr> region((library_.reg_mr)(domain_.get(), address, bytes, access),
+                         library_.dereg_mr);
+    if (region == nullptr) {
+      return ErrnoStatus(absl::StrCat("RDMA device ", attributes_.device, ": cannot register ",
+                                      bytes, " bytes of memory"),
+                         errno);
+    }
+    return std::make_unique<IbRegion>(std::move(region));
+  }
+  absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
+    Owned<ibv_mw> window(ibv_alloc_mw(domain_.get(), IBV_MW_TYPE_2), ibv_dealloc_mw);
+    if (window == nullptr) {
+      return ErrnoStatus(
+          absl::StrCat("RDMA device ", attributes_.device, ": cannot make a memory window"), errno);
+    }
+    return std::make_unique<IbWindow>(std::move(window));
+  }
+  ibv_pd* get() const { return domain_.get(); }
+  IbReceiveQueue& receives() { return *receives_; }
+
+ private:
+  IbNic& nic_;
+  const IbLibrary& library_;
+  const NicAttributes& attributes_;
+  const Owned<ibv_pd> domain_;
+  const std::unique_ptr<IbReceiveQueue> receives_;
+};
+
+class IbQueuePair;
+
+// ---- The NIC ------------------------------------------------------------------------------------
+
+class IbNic final : public VerbsNic {
+ public:
+  IbNic(const IbLibrary& library, Reactor& reactor, const IbNicOptions& options)
+      : library(library), options(options), reactor_(reactor) {}
+  ~IbNic() override;
+
+  absl::Status Open(const IbPort& port);
+
+  const NicAttributes& attributes() const override { return attributes_; }
+  absl::StatusOr<std::unique_ptr<ProtectionDomain>> MakeDomain() override;
+  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
+      ProtectionDomain& domain, const QueuePairOptions& pair_options) override;
+  size_t Poll(std::span<Completion> completions) override;
+  std::optional<VerbsEvent> TakeEvent() override;
+  bool Arm() override;
+  void SetWaker(Waker* waker) override {
+    completion_ready_.waker = waker;
+    event_ready_.waker = waker;
+  }
+  Counters counters() const override { return counters_; }
+
+  void Add(IbQueuePair& pair, QueuePairNumber number) { pairs_[number] = &pair; }
+  void Remove(QueuePairNumber number) { pairs_.erase(number); }
+  void Add(IbReceiveQueue& queue) { receives_[queue.id()] = &queue; }
+  void Remove(const IbReceiveQueue& queue) { receives_.erase(queue.id()); }
+  void CountRequests(size_t count) { counters_.requests += count; }
+
+  const IbLibrary& library;
+  const IbNicOptions options;
+
+ private:
+  absl::Status OpenDevice(const IbPort& port);
+  absl::Status MakeQueues();
+  absl::Status Error(const std::string& what) const {
+    return ErrnoStatus(absl::StrCat("RDMA device ", attributes_.device, ": ", what), errno);
+  }
+  void Refill(IbReceiveQueue& queue, size_t at_least);
+  Completion Convert(const ibv_wc& from);
+
+  Reactor& reactor_;
+  NicAttributes attributes_;
+  Owned<ibv_context> device_{nullptr, nullptr};
+  Owned<ibv_comp_channel> channel_{nullptr, nullptr};
+  Owned<ibv_cq> completion_queue_{nullptr, nullptr};
+  uint64_t last_queue_ = 0;
+  std::map<uint64_t, IbReceiveQueue*> receives_;
+  std::vector<ibv_wc> polled_;
+  std::map<QueuePairNumber, IbQueuePair*> pairs_;
+  Readiness completion_ready_;
+  Readiness event_ready_;
+  Counters counters_;
+};
+
+// ---- Queue pairs --------------------------------------------------------------------------------
+
+class IbQueuePair final : public QueuePair {
+ public:
+  // After this long in its error state, it produces no more completions, also if its device does
+  // not report the last one.
+  static constexpr std::chrono::milliseconds kDrainTime{20};
+
+  IbQueuePair(IbNic& nic, Owned<ibv_qp> pair, const QueuePairOptions& options,
+              uint32_t first_packet)
+      : nic_(nic),
+        pair_(std::move(pair)),
+        options_(options),
+        first_packet_(first_packet),
+        number_(QueuePairNumber(pair_->qp_num)) {
+    nic_.Add(*this, number_);
+  }
+  ~IbQueuePair() override { nic_.Remove(number_); }
+
+  absl::Status Initialize();
+
+  QueuePairAddress address() const override {
+    const NicAttributes& nic = nic_.attributes();
+    return {.number = number_,
+            .first_packet = first_packet_,
+            .gid = nic.gid,
+            .lid = nic.lid,
+            .mtu_bytes = nic.mtu_bytes};
+  }
+  absl::Status Connect(const QueuePairAddress& peer) override;
+  absl::Status Post(std::span<const WorkRequest> requests) override;
+  void Stop() override {
+    if (stopped_at_.has_value()) return;
+    stopped_at_ = std::chrono::steady_clock::now();
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    (nic_.library.modify_qp)(pair_.get(), &attributes, IBV_QP_STATE);
+  }
+  bool drained() const override {
+    return last_seen_ || (stopped_at_.has_value() &&
+                          std::chrono::steady_clock::now() - *stopped_at_ > kDrainTime);
+  }
+  uint16_t source_port() const override { return 0; }
+
+  void SetLastSeen() { last_seen_ = true; }
+
+ private:
+  absl::Status Error(const char* what, int error) const {
+    return ErrnoStatus(absl::StrCat("RDMA device ", nic_.attributes().device, ": ", what), error);
+  }
+  void Fill(const WorkRequest& from, ibv_send_wr* to, ibv_sge* piece) const;
+
+  IbNic& nic_;
+  const Owned<ibv_qp> pair_;
+  const QueuePairOptions options_;
+  const uint32_t first_packet_;
+  const QueuePairNumber number_;
+  std::optional<std::chrono::steady_clock::time_point> stopped_at_;
+  bool last_seen_ = false;
+  std::vector<ibv_send_wr> requests_;
+  std::vector<ibv_sge> pieces_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_

@@ -1,0 +1,211 @@
+#include "service/transport/rdma/peer_pair.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+// At least one request in so many is signaled, so that room is freed in time.
+constexpr uint32_t kSignalEvery = 16;
+constexpr size_t kMaxLanes = size_t{1} << 16;
+
+}  // namespace
+
+PeerPair::PeerPair(std::unique_ptr<QueuePair> queue_pair, const Options& options)
+    : queue_pair_(std::move(queue_pair)),
+      number_(queue_pair_->address().number),
+      options_(options) {
+  MCCS_CHECK(options.receives >= 4);
+}
+
+absl::Status PeerPair::Connect(const QueuePairAddress& peer, uint32_t receives) {
+  MCCS_CHECK(!connected());
+  if (receives < 2 || receives > std::numeric_limits<uint8_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the peer grants ", receives, " receives; expected 2 to 255"));
+  }
+  const absl::Status status = queue_pair_->Connect(peer);
+  if (!status.ok()) return status;
+  peer_number_ = peer.number;
+  peer_receives_ = receives;
+  return absl::OkStatus();
+}
+
+// ---- Users --------------------------------------------------------------------------------------
+
+absl::StatusOr<LaneNumber> PeerPair::Join(User& user) {
+  if (users_.size() == kMaxLanes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a queue pair can have at most ", kMaxLanes, " lanes"));
+  }
+  // Numbers are not used again soon: what the peer sends to a lane that has ended is dropped.
+  do {
+    last_number_ = LaneNumber(static_cast<uint16_t>(last_number_.value() + 1));
+  } while (!users_.try_emplace(last_number_, &user).second);
+  return last_number_;
+}
+
+void PeerPair::Leave(LaneNumber number) { users_.erase(number); }
+
+PeerPair::User* PeerPair::Find(LaneNumber number) {
+  const auto found = users_.find(number);
+  return found == users_.end() ? nullptr : found->second;
+}
+
+// ---- Sending ------------------------------------------------------------------------------------
+
+void PeerPair::Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate,
+                     uint64_t cookie, bool signaled) {
+  MCCS_CHECK(HasRoomFor(1));
+  --peer_receives_;
+  immediate.returned = TakeReturns();
+  request.kind = WorkRequest::Kind::kWrite;
+  request.immediate = wire::PackImmediate(immediate);
+  Queue(user, request, cookie, /*reports=*/true, signaled);
+}
+
+void PeerPair::Send(LaneNumber user, wire::PairMessage message) {
+  MCCS_CHECK(HasRoomFor(1));
+  --peer_receives_;
+  message.returned = TakeReturns();
+  WorkRequest request;
+  request.kind = WorkRequest::Kind::kMessage;
+  request.message = std::bit_cast<VerbsMessage>(message);
+  Queue(user, request, 0, /*reports=*/false, /*signaled=*/false);
+}
+
+void PeerPair::PostLocal(LaneNumber user, const WorkRequest& request, uint64_t cookie) {
+  MCCS_CHECK(HasRoomForLocal(1));
+  Queue(user, request, cookie, /*reports=*/request.signaled, request.signaled);
+}
+
+void PeerPair::Queue(LaneNumber user, const WorkRequest& request, uint64_t cookie, bool reports,
+                     bool signaled) {
+  WorkRequest& queued = batch_.emplace_back(request);
+  queued.id = completed_ + outstanding_.size();
+  queued.signaled = signaled || ++unsignaled_ >= kSignalEvery;
+  if (queued.signaled) unsignaled_ = 0;
+  outstanding_.push_back({.user = user, .cookie = cookie, .reports = reports});
+}
+
+uint8_t PeerPair::TakeReturns() {
+  const uint32_t returned = std::min<uint32_t>(owed_, std::numeric_limits<uint8_t>::max());
+  owed_ -= returned;
+  return static_cast<uint8_t>(returned);
+}
+
+void PeerPair::QueueReturns(bool signaled) {
+  wire::PairMessage message{};
+  message.kind = wire::PairMessageKind::kReturn;
+  message.returned = TakeReturns();
+  --peer_receives_;
+  WorkRequest request;
+  request.kind = WorkRequest::Kind::kMessage;
+  request.message = std::bit_cast<VerbsMessage>(message);
+  Queue(LaneNumber(), request, 0, /*reports=*/false, signaled);
+}
+
+bool PeerPair::Signal() {
+  if (unsignaled_ == 0) return true;
+  if (!HasRoomFor(1)) return false;
+  QueueReturns(/*signaled=*/true);
+  return true;
+}
+
+bool PeerPair::Flush() {
+  const bool room = usable() && peer_receives_ > 0 && outstanding() < options_.requests;
+  if (room && owed_ >= options_.receives / 2u) QueueReturns(/*signaled=*/false);
+  if (batch_.empty()) return false;
+  const absl::Status posted = queue_pair_->Post(batch_);
+  batch_.clear();
+  if (!posted.ok()) Break(posted);
+  return true;
+}
+
+// ---- Completions --------------------------------------------------------------------------------
+
+void PeerPair::OnCompletion(const Completion& completion) {
+  switch (completion.kind) {
+    case Completion::Kind::kRequest:
+      if (completion.status == CompletionStatus::kSuccess) {
+        Complete(completion.id);
+      } else if (completion.status != CompletionStatus::kFlushed) {
+        const uint64_t index = completion.id - completed_;
+        if (completion.id < completed_ || index >= outstanding_.size()) {
+          ++unknown_;
+          return;
+        }
+        if (completion.id > completed_) Complete(completion.id - 1);
+        const Outstanding failed = outstanding_.front();
+        if (completion.status == CompletionStatus::kRemoteAccess && failed.reports) {
+          if (User* const user = Find(failed.user)) user->OnWriteFault(failed.cookie);
+        }
+        Break(absl::UnavailableError(
+            absl::StrCat("RDMA request failed: ", std::string(Name(completion.status)),
+                         " (vendor error ", completion.vendor_error, ")")));
+      } else {
+        Break(absl::UnavailableError("the queue pair has failed"));
+      }
+      return;
+    case Completion::Kind::kMessage: {
+      ++owed_;
+      const auto message = std::bit_cast<wire::PairMessage>(completion.message);
+      AddReturned(message.returned);
+      if (message.kind == wire::PairMessageKind::kReturn) return;
+      if (User* const user = Find(LaneNumber(message.lane))) {
+        user->OnMessage(message);
+      } else {
+        ++unknown_;
+      }
+      return;
+    }
+    case Completion::Kind::kWritten: {
+      ++owed_;
+      const wire::ImmediateFields immediate = wire::UnpackImmediate(completion.immediate);
+      AddReturned(immediate.returned);
+      if (User* const user = Find(LaneNumber(immediate.lane))) {
+        user->OnWritten(immediate, completion.bytes);
+      } else {
+        ++unknown_;
+      }
+      return;
+    }
+  }
+}
+
+void PeerPair::AddReturned(uint8_t count) {
+  // A peer cannot return more than this end has used: it would only make its own queue overflow.
+  peer_receives_ = std::min<uint32_t>(peer_receives_ + count, std::numeric_limits<uint8_t>::max());
+}
+
+// All requests up to this one have taken effect.
+void PeerPair::Complete(uint64_t through) {
+  while (completed_ <= through && !outstanding_.empty()) {
+    const Outstanding done = outstanding_.front();
+    outstanding_.pop_front();
+    ++completed_;
+    if (!done.reports) continue;
+    if (User* const user = Find(done.user)) user->OnSent(done.cookie);
+  }
+}
+
+void PeerPair::Break(const absl::Status& why) {
+  if (!status_.ok()) return;
+  status_ = why;
+  queue_pair_->Stop();
+  batch_.clear();
+  if (options_.on_break) options_.on_break(*this);
+  const auto users = users_;  // they may leave
+  for (const auto& [number, user] : users) {
+    if (users_.contains(number)) user->OnPairLost(why);
+  }
+}
+
+}  // namespace mccs

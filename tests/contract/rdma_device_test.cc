@@ -1,0 +1,183 @@
+// The transport contract over a real RDMA device: both ends on its one port. Skips without one. In
+// scripts/rdma-test it runs on a device that the Linux kernel emulates (rdma_rxe).
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/reactor.h"
+#include "service/transport/rdma/ib_verbs.h"
+#include "service/transport/rdma/rdma_transport.h"
+#include "tests/contract/transport_acknowledgement_contract.h"
+#include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_exposure_contract.h"
+#include "tests/contract/transport_gate_contract.h"
+#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_sharing_contract.h"
+#include "tests/contract/transport_slotless_contract.h"
+#include "tests/contract/transport_stream_contract.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/device/process_memory.h"
+
+namespace mccs {
+namespace rdma_device_test {
+
+// Memory that the tests send from and receive into, instead of the process's whole address space.
+std::span<std::byte> heap;
+
+// Makes malloc use only the heap proper, and that as large as it will get, so that it can be
+// registered before the tests.
+void PrepareHeap() {
+  constexpr size_t kHeapBytes = size_t{192} << 20;
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  void* const all = std::malloc(kHeapBytes);
+  MCCS_CHECK(all != nullptr);
+  std::memset(all, 0, kHeapBytes);
+  std::free(all);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (line.find("[heap]") == std::string::npos) continue;
+    MCCS_CHECK(std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2);
+    heap = {reinterpret_cast<std::byte*>(begin), end - begin};  // NOLINT
+  }
+  MCCS_CHECK(heap.size() >= kHeapBytes);
+}
+
+class HeapRegistrar final : public RdmaRegistrar {
+ public:
+  using RdmaRegistrar::RdmaRegistrar;
+  std::span<std::byte> MemoryOf(const Region& region) const override {
+    return &region == &ProcessMemory::Get() ? heap : RdmaRegistrar::MemoryOf(region);
+  }
+};
+
+class DeviceWorld final : public TransportWorld {
+ public:
+  explicit DeviceWorld(uint64_t seed) : network_(clock_, seed), random_(seed) {
+    const absl::StatusOr<std::vector<IbPort>> ports = ListIbPorts();
+    MCCS_CHECK(ports.ok() && !ports->empty());
+    const auto open = [&] {
+      absl::StatusOr<std::unique_ptr<VerbsNic>> nic = OpenIbNic(
+          ports->back(), *reactor_,
+          {.receive_entries = 1024, .completions = 4096, .timeout = kTimeout, .retries = 3});
+      if (!nic.ok()) std::fprintf(stderr, "%s\n", nic.status().ToString().c_str());
+      MCCS_CHECK(nic.ok());
+      return *std::move(nic);
+    };
+    sender_ = std::make_unique<Host>(kSender, open(), open(), random_);
+    receiver_ = std::make_unique<Host>(kReceiver, open(), open(), random_);
+    absl::StatusOr<std::unique_ptr<Listener>> listener = network_.HostNetwork(kReceiver).Listen({});
+    MCCS_CHECK(listener.ok());
+    listener_ = *std::move(listener);
+  }
+
+  Transport& transport() override { return receiver_->transport; }
+  Transport& sender() override { return sender_->transport; }
+  HeldRegistrar& registrar() override { return receiver_->held; }
+  RegistrationTable::Usage own_usage() override { return receiver_->own_usage; }
+
+  Ends Connect() override {
+    absl::StatusOr<std::unique_ptr<Connection>> sender =
+        network_.HostNetwork(kSender).Connect(listener_->local(), {});
+    MCCS_CHECK(sender.ok());
+    for (;;) {
+      Advance();
+      absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
+      MCCS_CHECK(receiver.ok());
+      if (*receiver != nullptr) {
+        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
+      }
+    }
+  }
+
+  void Advance() override {
+    network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
+    reactor_->Wait(0);
+    sched_yield();  // to the kernel's threads that move the packets
+  }
+
+  bool BreakShared(const SharedQueueKey& queues) override {
+    sender_->pairs.Break(queues, absl::UnavailableError("broken by the test"));
+    return true;
+  }
+
+ private:
+  static constexpr const char* kSender = "10.0.0.1";
+  static constexpr const char* kReceiver = "10.0.0.2";
+  static constexpr const char* kOtherNic = "10.0.1.2";  // of a host, unused by its lanes
+  static constexpr uint8_t kTimeout = 12;               // 17 ms
+
+  struct Host {
+    Host(const char* address, std::unique_ptr<VerbsNic> own_nic,
+         std::unique_ptr<VerbsNic> other_nic, Random& random)
+        : nic(std::move(own_nic)),
+          other(std::move(other_nic)),
+          pairs({{.address = {address}, .verbs = nic.get()},
+                 {.address = {kOtherNic}, .verbs = other.get()}},
+                random) {
+      own = transport.Register(ProcessMemory::Get(), {address});
+      if (!own->ready()) std::fprintf(stderr, "%s\n", own->status().ToString().c_str());
+      MCCS_CHECK(own->ready());
+      held.started = 0;
+      own_usage = transport.registrations().UsageOf({address});
+    }
+
+    std::unique_ptr<VerbsNic> nic;
+    std::unique_ptr<VerbsNic> other;
+    PeerPairs pairs;
+    HeapRegistrar registrar{pairs};
+    HeldRegistrar held{registrar};
+    RdmaTransport transport{pairs, registrar, {.bytes_per_nic = 2 * ProcessMemory::kBytes}, &held};
+    std::unique_ptr<RegionRegistration> own;
+    RegistrationTable::Usage own_usage;
+  };
+
+  std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
+  SimClock clock_;
+  SimNetwork network_;  // for the lanes' streams
+  SeededRandom random_;
+  std::unique_ptr<Host> sender_;
+  std::unique_ptr<Host> receiver_;
+  std::unique_ptr<Listener> listener_;
+};
+
+const auto kWorlds = testing::Values(TransportWorldMaker{
+    "Device", [](uint64_t seed) { return std::make_unique<DeviceWorld>(seed); }});
+std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Rdma, SharedTransport, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Rdma, RegisteringTransport, kWorlds, NameOf);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StreamWakes);
+
+}  // namespace rdma_device_test
+}  // namespace mccs
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const auto ports = mccs::ListIbPorts();
+  if (!ports.ok() || ports->empty()) {
+    std::printf("skipped: no RDMA device: %s\n",
+                ports.ok() ? "no port has a RoCE v2 GID" : ports.status().ToString().c_str());
+    return 77;
+  }
+  mccs::rdma_device_test::PrepareHeap();
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,132 @@
+// The transport contract over RDMA with a fake NIC on each of two hosts.
+#include "service/transport/rdma/rdma_transport.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "tests/contract/transport_acknowledgement_contract.h"
+#include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_exposure_contract.h"
+#include "tests/contract/transport_gate_contract.h"
+#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_sharing_contract.h"
+#include "tests/contract/transport_slotless_contract.h"
+#include "tests/contract/transport_stream_contract.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/device/process_memory.h"
+#include "tests/unit/transport/rdma/fake_verbs.h"
+
+namespace mccs {
+namespace rdma_transport_test {
+
+class RdmaWorld final : public TransportWorld {
+ public:
+  RdmaWorld(uint64_t seed, const FakeVerbsOptions& options, bool receiver_makes)
+      : network_(clock_, seed), fabric_(clock_, seed, options), random_(seed) {
+    // The NIC that is added first has the smaller GID.
+    FakeNic* nics[2] = {&fabric_.AddNic("fake0"), &fabric_.AddNic("fake1")};
+    if (receiver_makes) std::swap(nics[0], nics[1]);
+    sender_ = std::make_unique<Host>(kSender, *nics[0], fabric_.AddNic("other0"), random_);
+    receiver_ = std::make_unique<Host>(kReceiver, *nics[1], fabric_.AddNic("other1"), random_);
+    absl::StatusOr<std::unique_ptr<Listener>> listener = network_.HostNetwork(kReceiver).Listen({});
+    MCCS_CHECK(listener.ok());
+    listener_ = *std::move(listener);
+  }
+
+  Transport& transport() override { return receiver_->transport; }
+  Transport& sender() override { return sender_->transport; }
+  HeldRegistrar& registrar() override { return receiver_->held; }
+  RegistrationTable::Usage own_usage() override { return receiver_->own_usage; }
+
+  Ends Connect() override {
+    absl::StatusOr<std::unique_ptr<Connection>> sender =
+        network_.HostNetwork(kSender).Connect(listener_->local(), {});
+    MCCS_CHECK(sender.ok());
+    for (;;) {
+      Advance();
+      absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
+      MCCS_CHECK(receiver.ok());
+      if (*receiver != nullptr) {
+        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
+      }
+    }
+  }
+
+  void Advance() override {
+    const MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
+                                      fabric_.NextEventTime().value_or(kNever));
+    network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
+    fabric_.Step();
+  }
+
+  bool BreakShared(const SharedQueueKey& queues) override {
+    const absl::Status why = absl::UnavailableError("broken by the test");
+    sender_->pairs.Break(queues, why);
+    receiver_->pairs.Break(TransportContractIdentity(queues), why);
+    return true;
+  }
+
+ private:
+  static constexpr const char* kSender = "10.0.0.1";
+  static constexpr const char* kReceiver = "10.0.0.2";
+  static constexpr const char* kOtherNic = "10.0.1.2";  // of a host, unused by its lanes
+
+  struct Host {
+    Host(const char* address, FakeNic& nic, FakeNic& other, Random& random)
+        : pairs({{.address = {address}, .verbs = &nic}, {.address = {kOtherNic}, .verbs = &other}},
+                random) {
+      own = transport.Register(ProcessMemory::Get(), {address});
+      MCCS_CHECK(own->ready());
+      held.started = 0;
+      own_usage = transport.registrations().UsageOf({address});
+    }
+
+    PeerPairs pairs;
+    RdmaRegistrar registrar{pairs};
+    HeldRegistrar held{registrar};
+    RdmaTransport transport{pairs, registrar, {.bytes_per_nic = 2 * ProcessMemory::kBytes}, &held};
+    std::unique_ptr<RegionRegistration> own;  // what the tests send from and receive into
+    RegistrationTable::Usage own_usage;
+  };
+
+  // The same queues at the receiver.
+  static SharedQueueKey TransportContractIdentity(const SharedQueueKey& queues) {
+    return {.peer = {queues.nic.address, queues.peer.port},
+            .nic = {queues.peer.host},
+            .traffic_class = queues.traffic_class};
+  }
+
+  SimClock clock_;
+  SimNetwork network_;
+  FakeFabric fabric_;
+  SeededRandom random_;
+  std::unique_ptr<Host> sender_;
+  std::unique_ptr<Host> receiver_;
+  std::unique_ptr<Listener> listener_;
+};
+
+TransportWorldMaker Maker(const std::string& name, const FakeVerbsOptions& options,
+                          bool receiver_makes = false) {
+  return {name, [options, receiver_makes](uint64_t seed) {
+            return std::make_unique<RdmaWorld>(seed, options, receiver_makes);
+          }};
+}
+
+const auto kWorlds =
+    testing::Values(Maker("Rdma", {}), Maker("RdmaReceiverMakesPairs", {}, /*receiver_makes=*/true),
+                    Maker("RdmaInPortions", {.portion_bytes = 4096, .receive_entries = 64}));
+std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Fake, SharedTransport, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Fake, RegisteringTransport, kWorlds, NameOf);
+
+}  // namespace rdma_transport_test
+}  // namespace mccs

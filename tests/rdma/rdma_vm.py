@@ -1,0 +1,204 @@
+"""Virtual machines with an RDMA device that Debian's kernel emulates (rdma_rxe).
+
+A machine has no disk: its initramfs holds a kernel's modules, a few programs with their libraries, and an init that
+runs one command and powers off. QEMU emulates the processor too, since no machine of ours has KVM: it proves function,
+never speed.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "rdma-vm"
+# In the order of loading; modprobe adds what they need. Without crc32_generic, adding the device fails.
+MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "rdma_ucm", "ib_uverbs")
+TOOLS = ("ip", "rdma")
+
+INIT = """\
+#!/bin/sh
+export PATH=/bin:/usr/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mkdir -p /tmp /dev/shm
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /dev/shm
+ulimit -l unlimited
+while read -r module; do insmod "$module" || echo "rdma-vm: insmod $module failed"; done < /modules
+# Otherwise the device's GIDs change when the link-local address is ready, seconds later.
+echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+ip link set lo up
+ip link set eth0 mtu 4200 || true
+ip address add {address}/24 dev eth0
+ip link set eth0 up
+rdma link add rxe0 type rxe netdev eth0 || echo "rdma-vm: no RDMA device"
+for i in $(seq 50); do grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state && break; sleep 0.1; done
+echo "rdma-vm: ready"
+{command}
+echo "rdma-vm: exit $?"
+sync
+poweroff -f
+"""
+
+
+class Unavailable(Exception):
+    """QEMU, or a package, cannot be had here."""
+
+
+def call(*words, **options):
+    return subprocess.run([str(word) for word in words], check=True, **options)
+
+
+def download(package):
+    """Extracts a Debian package, without installing it. Returns the directory."""
+    directory = CACHE / package
+    if (directory / "done").exists():
+        return directory
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    got = subprocess.run(["apt-get", "download", package], cwd=directory, capture_output=True, text=True, check=False)
+    if got.returncode != 0:
+        raise Unavailable(f"cannot download Debian's package {package}: {got.stderr.strip()}")
+    call("dpkg-deb", "-x", next(directory.glob("*.deb")), directory)
+    (directory / "done").touch()
+    return directory
+
+
+def kernel_package():
+    """The package of Debian's current kernel."""
+    shown = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=False)
+    found = re.search(r"Depends: (linux-image-\S+)", shown.stdout)
+    if found is None:
+        raise Unavailable("apt knows no package linux-image-amd64")
+    return found[1]
+
+
+class Kernel:
+    def __init__(self):
+        directory = download(kernel_package())
+        self.image = next((directory / "boot").glob("vmlinuz-*"))
+        self.version = self.image.name.removeprefix("vmlinuz-")
+        self.root = directory
+        modules = directory / "lib/modules" / self.version
+        if not (modules / "modules.dep.bin").exists():
+            call("depmod", "-b", directory, self.version)
+
+    def modules(self):
+        """Files of MODULES and what they need, in the order of loading."""
+        files = []
+        for module in MODULES:
+            shown = call("modprobe", "-d", self.root, "-S", self.version, "--show-depends", module,
+                         capture_output=True, text=True).stdout
+            for line in shown.splitlines():
+                kind, _, path = line.partition(" ")
+                if kind == "insmod" and path.strip() not in files:
+                    files.append(path.strip())
+        return [pathlib.Path(file) for file in files]
+
+
+def libraries(program):
+    """Shared libraries of a program, and the dynamic linker."""
+    shown = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    return [pathlib.Path(path) for path in re.findall(r"(/\S+) \(0x", shown)]
+
+
+class Machine:
+    """One virtual machine. Its console is the file `log`."""
+
+    def __init__(self, kernel, name, command, files=(), address="10.77.0.1", network=("user,restrict=on",),
+                 memory_mib=1024, cores=1):
+        self.name = name
+        self.kernel = kernel
+        self.network = network
+        self.memory_mib = memory_mib
+        self.cores = cores
+        self.directory = CACHE / "run" / name
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.log = self.directory / "console.log"
+        self.initramfs = self._make_initramfs(command, files, address)
+        self.process = None
+
+    def _make_initramfs(self, command, files, address):
+        root = self.directory / "root"
+        for directory in ("bin", "proc", "sys", "dev", "etc/libibverbs.d", "usr/bin"):
+            (root / directory).mkdir(parents=True)
+        busybox = download("busybox-static") / "bin/busybox"
+        shutil.copy(busybox, root / "bin/busybox")
+        applets = call(busybox, "--list", capture_output=True, text=True).stdout.split()
+        for applet in applets:
+            if applet not in (*TOOLS, "busybox"):
+                (root / "bin" / applet).symlink_to("busybox")
+
+        def add(source, target):
+            target = root / str(target).lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                shutil.copy(source, target)
+
+        programs = [(shutil.which(tool, path=os.environ["PATH"] + ":/sbin:/usr/sbin"), f"usr/bin/{tool}")
+                    for tool in TOOLS] + [(file, f"usr/bin/{pathlib.Path(file).name}") for file in files]
+        provider = next(pathlib.Path("/usr/lib/x86_64-linux-gnu/libibverbs").glob("librxe-rdmav*.so"), None)
+        verbs = pathlib.Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
+        if provider is None or not verbs.exists():
+            raise Unavailable("libibverbs and its provider for rxe are missing: install ibverbs-providers")
+        programs += [(verbs.resolve(), verbs), (provider, provider)]
+        for source, target in programs:
+            add(source, target)
+            for library in libraries(source):
+                add(library.resolve(), library)
+        (root / "etc/libibverbs.d/rxe.driver").write_text("driver rxe\n")
+        loaded = []
+        for module in self.kernel.modules():
+            add(module, f"lib/modules/{module.name}")
+            loaded.append(f"/lib/modules/{module.name}")
+        (root / "modules").write_text("\n".join(loaded) + "\n")
+        init = root / "init"
+        init.write_text(INIT.format(address=address, command=command))
+        init.chmod(0o755)
+        image = self.directory / "initramfs"
+        with image.open("wb") as out:
+            names = subprocess.Popen(["find", ".", "-print0"], cwd=root, stdout=subprocess.PIPE)
+            call("cpio", "--null", "--create", "--format=newc", "--quiet", cwd=root, stdin=names.stdout, stdout=out)
+            names.wait()
+        shutil.rmtree(root)
+        return image
+
+    def start(self):
+        qemu = shutil.which("qemu-system-x86_64")
+        if qemu is None:
+            raise Unavailable("qemu-system-x86_64 is missing: install qemu-system-x86")
+        nics = [word for nic in self.network for word in ("-nic", f"{nic},model=virtio-net-pci")]
+        self.process = subprocess.Popen(
+            [qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(self.memory_mib), "-smp", str(self.cores),
+             "-nographic", "-no-reboot", "-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append",
+             "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable", *nics],
+            stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+
+    def text(self):
+        return self.log.read_text(errors="replace").replace("\r", "") if self.log.exists() else ""
+
+    def wait(self, limit_s, progress=None):
+        """Waits for the command's end. Returns its exit status; None: it did not end in time."""
+        deadline = time.monotonic() + limit_s
+        shown = 0
+        try:
+            while self.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.2)
+                lines = self.text().split("\n")
+                if progress is not None:
+                    for line in lines[shown:-1]:
+                        progress(line)
+                    shown = len(lines) - 1
+        finally:
+            self.stop()
+        found = re.search(r"rdma-vm: exit (\d+)", self.text())
+        return int(found[1]) if found else None
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()

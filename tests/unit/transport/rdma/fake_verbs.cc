@@ -1,0 +1,415 @@
+#include "tests/unit/transport/rdma/fake_verbs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+// Consumed receive entries are refilled when there are so many.
+constexpr uint32_t kRefillAtOnce = 8;
+
+}  // namespace
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+class FakeRegion final : public MemoryRegion {
+ public:
+  FakeRegion(FakeFabric& fabric, FakeFabric::Access access) : fabric_(fabric) {
+    access.local = true;
+    local_ = ++fabric_.last_key_;
+    fabric_.access_[local_] = access;
+    access.local = false;
+    remote_ = ++fabric_.last_key_;
+    fabric_.access_[remote_] = access;
+  }
+  ~FakeRegion() override {
+    fabric_.access_.erase(local_);
+    fabric_.access_.erase(remote_);
+  }
+  uint32_t local_key() const override { return local_; }
+  uint32_t remote_key() const override { return remote_; }
+
+ private:
+  FakeFabric& fabric_;
+  uint32_t local_ = 0;
+  uint32_t remote_ = 0;
+};
+
+class FakeWindow final : public MemoryWindow {
+ public:
+  explicit FakeWindow(FakeFabric& fabric) : fabric_(fabric) {}
+  ~FakeWindow() override { fabric_.access_.erase(key_); }
+  uint32_t NextRemoteKey() override { return key_ = ++fabric_.last_key_; }
+
+ private:
+  FakeFabric& fabric_;
+  uint32_t key_ = 0;
+};
+
+class FakeDomain final : public ProtectionDomain {
+ public:
+  FakeDomain(FakeFabric& fabric, const FakeNic& nic)
+      : fabric_(fabric), nic_(nic), id_(++fabric.last_domain_) {}
+
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
+                                                         uint64_t bytes) override {
+    if (!fabric_.registration_failure.ok()) return fabric_.registration_failure;
+    return std::make_unique<FakeRegion>(
+        fabric_, FakeFabric::Access{.nic = &nic_,
+                                    .domain = id_,
+                                    .address = reinterpret_cast<uintptr_t>(address),
+                                    .bytes = bytes,
+                                    .queue_pair = {}});
+  }
+  absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
+    if (!nic_.attributes().windows) return absl::UnimplementedError("no windows");
+    return std::make_unique<FakeWindow>(fabric_);
+  }
+  uint64_t id() const { return id_; }
+
+ private:
+  FakeFabric& fabric_;
+  const FakeNic& nic_;
+  const uint64_t id_;
+};
+
+// ---- Queue pairs --------------------------------------------------------------------------------
+
+class FakeQueuePair final : public QueuePair {
+ public:
+  FakeQueuePair(FakeFabric& fabric, FakeNic& nic, uint64_t domain, const QueuePairOptions& options)
+      : fabric_(fabric),
+        nic_(nic),
+        domain_(domain),
+        options_(options),
+        number_(QueuePairNumber(++fabric.last_number_)) {
+    nic_.queue_pairs_[number_] = this;
+  }
+  ~FakeQueuePair() override {
+    nic_.queue_pairs_.erase(number_);
+    std::erase_if(nic_.completions_, [&](const Completion& c) { return c.queue_pair == number_; });
+  }
+
+  QueuePairAddress address() const override {
+    return {.number = number_, .gid = nic_.attributes_.gid, .mtu_bytes = 4096};
+  }
+  absl::Status Connect(const QueuePairAddress& peer) override {
+    MCCS_CHECK(!peer_.has_value());
+    peer_ = peer;
+    return absl::OkStatus();
+  }
+  absl::Status Post(std::span<const WorkRequest> requests) override {
+    MCCS_CHECK(peer_.has_value());
+    for (const WorkRequest& request : requests) {
+      Pending& pending = pending_.emplace_back();
+      pending.request = request;
+      ++nic_.counters_.requests;
+      if (request.inlined) {
+        MCCS_CHECK(request.bytes <= fabric_.options_.inline_bytes);
+        pending.copy.assign(request.local, request.local + request.bytes);
+      }
+    }
+    MCCS_CHECK(pending_.size() <= options_.requests);
+    if (failed_) {
+      Flush();
+    } else if (!busy_ && !pending_.empty()) {
+      Begin();
+    }
+    return absl::OkStatus();
+  }
+  void Stop() override {
+    failed_ = true;
+    Flush();
+  }
+  bool drained() const override { return failed_; }
+  uint16_t source_port() const override { return options_.source_port; }
+
+  bool busy() const { return busy_; }
+  MonotonicNs due() const { return due_; }
+
+  // Moves one portion of the first request. REQUIRES: busy.
+  void Step() {
+    Pending& head = pending_.front();
+    if (fabric_.next_failure.has_value()) {
+      return Fail(*std::exchange(fabric_.next_failure, std::nullopt));
+    }
+    if (head.request.kind == WorkRequest::Kind::kBind) return Bind(head.request);
+    if (head.request.kind == WorkRequest::Kind::kInvalidate) {
+      fabric_.access_.erase(head.request.remote_key);
+      return Finish();
+    }
+    FakeQueuePair* const peer = Peer();
+    if (peer == nullptr) {
+      if (fabric_.clock_.Now() >= retries_until_) return Fail(CompletionStatus::kRetriesExceeded);
+      due_ = std::min(fabric_.LaterBy(kNsPerUs, fabric_.options_.retry_ns / 4), retries_until_);
+      return;
+    }
+    retries_until_ = fabric_.clock_.Now() + fabric_.options_.retry_ns;
+    if (head.request.kind == WorkRequest::Kind::kWrite && !Move(head, *peer)) return;
+    if (!peer->nic_.TakeEntry()) return Fail(CompletionStatus::kNotReady);
+    const bool message = head.request.kind == WorkRequest::Kind::kMessage;
+    Completion arrival;
+    arrival.kind = message ? Completion::Kind::kMessage : Completion::Kind::kWritten;
+    arrival.queue_pair = peer->number_;
+    arrival.message = head.request.message;
+    arrival.bytes = message ? kMessageBytes : static_cast<uint32_t>(head.request.bytes);
+    arrival.immediate = head.request.immediate;
+    peer->nic_.Add(arrival);
+    Finish();
+  }
+
+  void Break(const std::string& text) {
+    if (failed_) return;
+    Stop();
+    nic_.AddEvent({.kind = VerbsEvent::Kind::kQueuePair, .queue_pair = number_, .text = text});
+  }
+
+ private:
+  struct Pending {
+    WorkRequest request;
+    std::vector<std::byte> copy;  // if it is inlined
+    uint64_t moved = 0;
+  };
+
+  FakeQueuePair* Peer() const {
+    for (const auto& nic : fabric_.nics_) {
+      if (nic->attributes_.gid != peer_->gid) continue;
+      if (fabric_.reachable && !fabric_.reachable(nic_, *nic)) return nullptr;
+      FakeQueuePair* const peer = nic->Find(peer_->number);
+      const bool answers = peer != nullptr && !peer->failed_ && peer->peer_.has_value() &&
+                           peer->peer_->number == number_;
+      return answers ? peer : nullptr;
+    }
+    return nullptr;
+  }
+
+  void Begin() {
+    busy_ = true;
+    retries_until_ = fabric_.clock_.Now() + fabric_.options_.retry_ns;
+    due_ = fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
+  }
+
+  // Returns true when all of the write has moved.
+  bool Move(Pending& head, FakeQueuePair& peer) {
+    const WorkRequest& request = head.request;
+    if (request.bytes == 0) return true;
+    if (!request.inlined) {
+      const FakeFabric::Access* const source = fabric_.Find(request.local_key);
+      if (source == nullptr || !source->local || source->domain != domain_ ||
+          !FakeFabric::Covers(*source, reinterpret_cast<uintptr_t>(request.local), request.bytes)) {
+        Fail(CompletionStatus::kLocalProtection);
+        return false;
+      }
+    }
+    const FakeFabric::Access* const target = fabric_.Find(request.remote_key);
+    const bool allowed =
+        target != nullptr && !target->local && target->nic == &peer.nic_ &&
+        target->domain == peer.domain_ &&
+        (target->queue_pair == QueuePairNumber() || target->queue_pair == peer.number_) &&
+        FakeFabric::Covers(*target, request.remote_address, request.bytes);
+    if (!allowed) {
+      ++peer.nic_.access_errors_;
+      peer.Break("a peer's write was not allowed");
+      Fail(CompletionStatus::kRemoteAccess);
+      return false;
+    }
+    const uint64_t portion = std::min(request.bytes - head.moved, fabric_.options_.portion_bytes);
+    const std::byte* const source = request.inlined ? head.copy.data() : request.local;
+    std::memcpy(reinterpret_cast<std::byte*>(request.remote_address) + head.moved,  // NOLINT
+                source + head.moved, portion);
+    head.moved += portion;
+    if (head.moved == request.bytes) return true;
+    due_ = fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
+    return false;
+  }
+
+  void Bind(const WorkRequest& request) {
+    const FakeFabric::Access* const region = fabric_.Find(request.region->remote_key());
+    const uint64_t address = reinterpret_cast<uintptr_t>(request.local);
+    if (region == nullptr || region->domain != domain_ ||
+        !FakeFabric::Covers(*region, address, request.bytes)) {
+      return Fail(CompletionStatus::kLocalError);
+    }
+    fabric_.access_[request.remote_key] = {.nic = &nic_,
+                                           .domain = domain_,
+                                           .address = address,
+                                           .bytes = request.bytes,
+                                           .queue_pair = number_};
+    Finish();
+  }
+
+  void Finish() {
+    const WorkRequest request = pending_.front().request;
+    pending_.pop_front();
+    busy_ = false;
+    if (!pending_.empty()) Begin();
+    if (request.signaled) AddResult(request.id, CompletionStatus::kSuccess);
+  }
+
+  void Fail(CompletionStatus status) {
+    const uint64_t id = pending_.front().request.id;
+    pending_.pop_front();
+    failed_ = true;
+    AddResult(id, status);
+    Flush();
+  }
+
+  void Flush() {
+    busy_ = false;
+    while (!pending_.empty()) {
+      AddResult(pending_.front().request.id, CompletionStatus::kFlushed);
+      pending_.pop_front();
+    }
+  }
+
+  void AddResult(uint64_t id, CompletionStatus status) {
+    Completion result;
+    result.kind = Completion::Kind::kRequest;
+    result.status = status;
+    result.queue_pair = number_;
+    result.id = id;
+    nic_.Add(result);
+  }
+
+  FakeFabric& fabric_;
+  FakeNic& nic_;
+  const uint64_t domain_;
+  const QueuePairOptions options_;
+  const QueuePairNumber number_;
+  std::optional<QueuePairAddress> peer_;
+  std::deque<Pending> pending_;
+  bool busy_ = false;  // works on the first of pending_
+  bool failed_ = false;
+  MonotonicNs due_ = 0;
+  MonotonicNs retries_until_ = 0;
+};
+
+// ---- NICs ---------------------------------------------------------------------------------------
+
+FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, uint8_t index)
+    : fabric_(fabric), free_entries_(fabric.options_.receive_entries + kRefillAtOnce) {
+  attributes_.device = name;
+  attributes_.gid[15] = index;
+  attributes_.mtu_bytes = 4096;
+  attributes_.inline_bytes = fabric.options_.inline_bytes;
+  attributes_.queue_pairs = 1 << 16;
+  attributes_.receive_entries = fabric.options_.receive_entries;
+  attributes_.windows = fabric.options_.windows;
+  attributes_.source_port_means = SourcePortMeans::kModify;
+}
+
+absl::StatusOr<std::unique_ptr<ProtectionDomain>> FakeNic::MakeDomain() {
+  return std::make_unique<FakeDomain>(fabric_, *this);
+}
+
+absl::StatusOr<std::unique_ptr<QueuePair>> FakeNic::MakeQueuePair(ProtectionDomain& domain,
+                                                                  const QueuePairOptions& options) {
+  return std::make_unique<FakeQueuePair>(fabric_, *this, static_cast<FakeDomain&>(domain).id(),
+                                         options);
+}
+
+size_t FakeNic::Poll(std::span<Completion> completions) {
+  const size_t count = std::min(completions.size(), completions_.size());
+  for (size_t i = 0; i < count; ++i) {
+    completions[i] = completions_.front();
+    if (completions[i].kind != Completion::Kind::kRequest) ++used_entries_;
+    completions_.pop_front();
+  }
+  counters_.completions += count;
+  if (used_entries_ >= kRefillAtOnce) {
+    ++counters_.refills;
+    counters_.receives += used_entries_;
+    free_entries_ += std::exchange(used_entries_, 0);
+  }
+  return count;
+}
+
+std::optional<VerbsEvent> FakeNic::TakeEvent() {
+  if (events_.empty()) return std::nullopt;
+  VerbsEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+bool FakeNic::Arm() {
+  armed_ = completions_.empty() && events_.empty();
+  return armed_;
+}
+
+void FakeNic::TakePortDown() {
+  const auto queue_pairs = queue_pairs_;
+  for (const auto& [number, queue_pair] : queue_pairs) queue_pair->Stop();
+  AddEvent({.kind = VerbsEvent::Kind::kPortDown, .queue_pair = {}, .text = "port error"});
+}
+
+void FakeNic::Add(const Completion& completion) {
+  completions_.push_back(completion);
+  Wake();
+}
+
+void FakeNic::AddEvent(VerbsEvent event) {
+  events_.push_back(std::move(event));
+  Wake();
+}
+
+void FakeNic::Wake() {
+  if (std::exchange(armed_, false) && waker_ != nullptr) waker_->Wake();
+}
+
+bool FakeNic::TakeEntry() {
+  if (free_entries_ == 0) {
+    ++not_ready_;
+    return false;
+  }
+  --free_entries_;
+  return true;
+}
+
+FakeQueuePair* FakeNic::Find(QueuePairNumber number) {
+  const auto found = queue_pairs_.find(number);
+  return found == queue_pairs_.end() ? nullptr : found->second;
+}
+
+// ---- The fabric ---------------------------------------------------------------------------------
+
+FakeFabric::~FakeFabric() = default;
+
+FakeNic& FakeFabric::AddNic(const std::string& name) {
+  nics_.push_back(std::make_unique<FakeNic>(*this, name, static_cast<uint8_t>(nics_.size() + 1)));
+  return *nics_.back();
+}
+
+std::optional<MonotonicNs> FakeFabric::NextEventTime() const {
+  std::optional<MonotonicNs> next;
+  for (const auto& nic : nics_) {
+    for (const auto& [number, queue_pair] : nic->queue_pairs_) {
+      if (queue_pair->busy()) next = std::min(next.value_or(kNever), queue_pair->due());
+    }
+  }
+  return next;
+}
+
+void FakeFabric::Step() {
+  for (const auto& nic : nics_) {
+    const auto queue_pairs = nic->queue_pairs_;
+    for (const auto& [number, queue_pair] : queue_pairs) {
+      if (queue_pair->busy() && queue_pair->due() <= clock_.Now()) queue_pair->Step();
+    }
+  }
+}
+
+const FakeFabric::Access* FakeFabric::Find(uint32_t key) const {
+  const auto found = access_.find(key);
+  return found == access_.end() ? nullptr : &found->second;
+}
+
+bool FakeFabric::Covers(const Access& access, uint64_t address, uint64_t bytes) {
+  return address >= access.address && bytes <= access.bytes &&
+         address - access.address <= access.bytes - bytes;
+}
+
+}  // namespace mccs

@@ -1,0 +1,145 @@
+// Verbs without a NIC: queue pairs that copy between addresses of this process, on a simulated
+// clock. Checks keys, domains and windows as a NIC does, and injects failures.
+//
+//   FakeFabric ── FakeNic (one per address) ── domains, regions, windows, queue pairs
+//
+// Each queue pair works on its requests in order; a write moves in portions, each at a time of its
+// own. The same seed gives the same order.
+//
+// THREAD: one.
+#ifndef MCCS_TESTS_UNIT_TRANSPORT_RDMA_FAKE_VERBS_H_
+#define MCCS_TESTS_UNIT_TRANSPORT_RDMA_FAKE_VERBS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "service/transport/rdma/verbs.h"
+#include "tests/sim/sim_network.h"
+
+namespace mccs {
+
+struct FakeVerbsOptions {
+  int64_t shortest_step_ns = 1'000;  // of one portion
+  int64_t longest_step_ns = 20'000;
+  uint64_t portion_bytes = 1 << 20;
+  int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
+  uint32_t receive_entries = 1024;  // of each NIC
+  uint32_t inline_bytes = 64;
+  bool windows = true;
+};
+
+class FakeNic;
+class FakeQueuePair;
+
+class FakeFabric {
+ public:
+  FakeFabric(SimClock& clock, uint64_t seed, const FakeVerbsOptions& options = {})
+      : clock_(clock), random_(seed), options_(options) {}
+  ~FakeFabric();
+
+  // LIFETIME: of the fabric.
+  FakeNic& AddNic(const std::string& name);
+
+  // When the next portion moves; nothing: all queue pairs are idle.
+  std::optional<MonotonicNs> NextEventTime() const;
+  // Moves what is due at the clock's time.
+  void Step();
+
+  // Whether packets pass from one NIC to another; null: always.
+  std::function<bool(const FakeNic&, const FakeNic&)> reachable;
+  // The next request of any queue pair fails with this status.
+  std::optional<CompletionStatus> next_failure;
+  // Registrations that start now fail with it.
+  absl::Status registration_failure;
+
+ private:
+  friend class FakeNic;
+  friend class FakeQueuePair;
+  friend class FakeDomain;
+  friend class FakeRegion;
+  friend class FakeWindow;
+
+  // The memory that a key gives access to.
+  struct Access {
+    const FakeNic* nic = nullptr;
+    uint64_t domain = 0;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    bool local = false;          // for sources
+    QueuePairNumber queue_pair;  // a window's; 0: any of the domain
+  };
+
+  MonotonicNs LaterBy(int64_t shortest, int64_t longest) {
+    return clock_.Now() + std::uniform_int_distribution<int64_t>(shortest, longest)(random_);
+  }
+  const Access* Find(uint32_t key) const;
+  static bool Covers(const Access& access, uint64_t address, uint64_t bytes);
+
+  SimClock& clock_;
+  std::mt19937_64 random_;
+  const FakeVerbsOptions options_;
+  std::deque<std::unique_ptr<FakeNic>> nics_;
+  std::map<uint32_t, Access> access_;
+  uint32_t last_key_ = 100;
+  uint32_t last_number_ = 0;
+  uint64_t last_domain_ = 0;
+};
+
+class FakeNic final : public VerbsNic {
+ public:
+  FakeNic(FakeFabric& fabric, const std::string& name, uint8_t index);
+
+  const NicAttributes& attributes() const override { return attributes_; }
+  absl::StatusOr<std::unique_ptr<ProtectionDomain>> MakeDomain() override;
+  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
+      ProtectionDomain& domain, const QueuePairOptions& options) override;
+  size_t Poll(std::span<Completion> completions) override;
+  std::optional<VerbsEvent> TakeEvent() override;
+  bool Arm() override;
+  void SetWaker(Waker* waker) override { waker_ = waker; }
+  Counters counters() const override { return counters_; }
+
+  size_t queue_pairs() const { return queue_pairs_.size(); }
+  // Arrivals that found no receive entry.
+  uint64_t not_ready() const { return not_ready_; }
+  uint64_t access_errors() const { return access_errors_; }
+  // Delivers a completion that belongs to no request, as a faulty NIC might.
+  void Inject(const Completion& completion) { Add(completion); }
+  // All queue pairs fail, with an event.
+  void TakePortDown();
+
+ private:
+  friend class FakeFabric;
+  friend class FakeQueuePair;
+
+  void Add(const Completion& completion);
+  void AddEvent(VerbsEvent event);
+  void Wake();
+  // Takes a receive entry; false: there is none.
+  bool TakeEntry();
+  FakeQueuePair* Find(QueuePairNumber number);
+
+  FakeFabric& fabric_;
+  NicAttributes attributes_;
+  std::map<QueuePairNumber, FakeQueuePair*> queue_pairs_;
+  std::deque<Completion> completions_;
+  std::deque<VerbsEvent> events_;
+  uint32_t free_entries_;
+  uint32_t used_entries_ = 0;  // not refilled yet
+  Waker* waker_ = nullptr;
+  bool armed_ = false;
+  Counters counters_;
+  uint64_t not_ready_ = 0;
+  uint64_t access_errors_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_TRANSPORT_RDMA_FAKE_VERBS_H_
