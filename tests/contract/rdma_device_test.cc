@@ -30,6 +30,7 @@
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/device/process_memory.h"
+#include "tests/unit/transport/rdma/rdma_host.h"
 
 namespace mccs {
 namespace rdma_device_test {
@@ -86,10 +87,10 @@ class DeviceWorld final : public TransportWorld {
     listener_ = *std::move(listener);
   }
 
-  Transport& transport() override { return receiver_->transport; }
-  Transport& sender() override { return sender_->transport; }
-  HeldRegistrar& registrar() override { return receiver_->held; }
-  RegistrationTable::Usage own_usage() override { return receiver_->own_usage; }
+  Transport& transport() override { return receiver_->host.transport; }
+  Transport& sender() override { return sender_->host.transport; }
+  HeldRegistrar& registrar() override { return receiver_->host.held; }
+  RegistrationTable::Usage own_usage() override { return receiver_->host.own_usage; }
 
   Ends Connect() override {
     absl::StatusOr<std::unique_ptr<Connection>> sender =
@@ -112,7 +113,7 @@ class DeviceWorld final : public TransportWorld {
   }
 
   bool BreakShared(const SharedQueueKey& queues) override {
-    sender_->pairs.Break(queues, absl::UnavailableError("broken by the test"));
+    sender_->host.pairs.Break(queues, absl::UnavailableError("broken by the test"));
     return true;
   }
 
@@ -122,29 +123,19 @@ class DeviceWorld final : public TransportWorld {
   static constexpr const char* kOtherNic = "10.0.1.2";  // of a host, unused by its lanes
   static constexpr uint8_t kTimeout = 12;               // 17 ms
 
+  // LIFETIME: the NICs outlive the host.
   struct Host {
     Host(const char* address, std::unique_ptr<VerbsNic> own_nic,
          std::unique_ptr<VerbsNic> other_nic, Random& random)
         : nic(std::move(own_nic)),
           other(std::move(other_nic)),
-          pairs({{.address = {address}, .verbs = nic.get()},
-                 {.address = {kOtherNic}, .verbs = other.get()}},
-                random) {
-      own = transport.Register(ProcessMemory::Get(), {address});
-      if (!own->ready()) std::fprintf(stderr, "%s\n", own->status().ToString().c_str());
-      MCCS_CHECK(own->ready());
-      held.started = 0;
-      own_usage = transport.registrations().UsageOf({address});
-    }
+          host({{.address = {address}, .verbs = nic.get()},
+                {.address = {kOtherNic}, .verbs = other.get()}},
+               random) {}
 
     std::unique_ptr<VerbsNic> nic;
     std::unique_ptr<VerbsNic> other;
-    PeerPairs pairs;
-    HeapRegistrar registrar{pairs};
-    HeldRegistrar held{registrar};
-    RdmaTransport transport{pairs, registrar, {.bytes_per_nic = 2 * ProcessMemory::kBytes}, &held};
-    std::unique_ptr<RegionRegistration> own;
-    RegistrationTable::Usage own_usage;
+    RdmaHost<HeapRegistrar> host;
   };
 
   std::unique_ptr<Reactor> reactor_ = *Reactor::Create();

@@ -1,5 +1,4 @@
 // The transport contract over RDMA with a fake NIC on each of two hosts.
-#include "service/transport/rdma/rdma_transport.h"
 
 #include <algorithm>
 #include <memory>
@@ -18,8 +17,8 @@
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_network.h"
-#include "tests/unit/device/process_memory.h"
 #include "tests/unit/transport/rdma/fake_verbs.h"
+#include "tests/unit/transport/rdma/rdma_host.h"
 
 namespace mccs {
 namespace rdma_transport_test {
@@ -31,8 +30,8 @@ class RdmaWorld final : public TransportWorld {
     // The NIC that is added first has the smaller GID.
     FakeNic* nics[2] = {&fabric_.AddNic("fake0"), &fabric_.AddNic("fake1")};
     if (receiver_makes) std::swap(nics[0], nics[1]);
-    sender_ = std::make_unique<Host>(kSender, *nics[0], fabric_.AddNic("other0"), random_);
-    receiver_ = std::make_unique<Host>(kReceiver, *nics[1], fabric_.AddNic("other1"), random_);
+    sender_ = MakeHost(kSender, *nics[0], fabric_.AddNic("other0"));
+    receiver_ = MakeHost(kReceiver, *nics[1], fabric_.AddNic("other1"));
     absl::StatusOr<std::unique_ptr<Listener>> listener = network_.HostNetwork(kReceiver).Listen({});
     MCCS_CHECK(listener.ok());
     listener_ = *std::move(listener);
@@ -67,7 +66,7 @@ class RdmaWorld final : public TransportWorld {
   bool BreakShared(const SharedQueueKey& queues) override {
     const absl::Status why = absl::UnavailableError("broken by the test");
     sender_->pairs.Break(queues, why);
-    receiver_->pairs.Break(TransportContractIdentity(queues), why);
+    receiver_->pairs.Break(AtReceiver(queues), why);
     return true;
   }
 
@@ -76,26 +75,14 @@ class RdmaWorld final : public TransportWorld {
   static constexpr const char* kReceiver = "10.0.0.2";
   static constexpr const char* kOtherNic = "10.0.1.2";  // of a host, unused by its lanes
 
-  struct Host {
-    Host(const char* address, FakeNic& nic, FakeNic& other, Random& random)
-        : pairs({{.address = {address}, .verbs = &nic}, {.address = {kOtherNic}, .verbs = &other}},
-                random) {
-      own = transport.Register(ProcessMemory::Get(), {address});
-      MCCS_CHECK(own->ready());
-      held.started = 0;
-      own_usage = transport.registrations().UsageOf({address});
-    }
-
-    PeerPairs pairs;
-    RdmaRegistrar registrar{pairs};
-    HeldRegistrar held{registrar};
-    RdmaTransport transport{pairs, registrar, {.bytes_per_nic = 2 * ProcessMemory::kBytes}, &held};
-    std::unique_ptr<RegionRegistration> own;  // what the tests send from and receive into
-    RegistrationTable::Usage own_usage;
-  };
+  std::unique_ptr<RdmaHost<>> MakeHost(const char* address, FakeNic& nic, FakeNic& other) {
+    const std::vector<RdmaNic> nics = {{.address = {address}, .verbs = &nic},
+                                       {.address = {kOtherNic}, .verbs = &other}};
+    return std::make_unique<RdmaHost<>>(nics, random_);
+  }
 
   // The same queues at the receiver.
-  static SharedQueueKey TransportContractIdentity(const SharedQueueKey& queues) {
+  static SharedQueueKey AtReceiver(const SharedQueueKey& queues) {
     return {.peer = {queues.nic.address, queues.peer.port},
             .nic = {queues.peer.host},
             .traffic_class = queues.traffic_class};
@@ -105,8 +92,8 @@ class RdmaWorld final : public TransportWorld {
   SimNetwork network_;
   FakeFabric fabric_;
   SeededRandom random_;
-  std::unique_ptr<Host> sender_;
-  std::unique_ptr<Host> receiver_;
+  std::unique_ptr<RdmaHost<>> sender_;
+  std::unique_ptr<RdmaHost<>> receiver_;
   std::unique_ptr<Listener> listener_;
 };
 

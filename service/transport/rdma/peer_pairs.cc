@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
 
-// Receive entries that one queue pair gets: a share of those that are free.
-constexpr uint32_t kMostReceives = 128;
+// Receive entries that a queue pair gets: fewer, the fewer are free. So 4,000 queue pairs can share
+// 32,768 entries, and the first ones have enough for slices of a few channels.
+constexpr uint32_t kMostReceives = 32;
 constexpr uint32_t kLeastReceives = 4;
-constexpr uint32_t kShareOfFree = 16;
 
 constexpr uint32_t kRequestsPerPair = 256;
 
@@ -70,6 +70,10 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& k
   wire::PairName name;
   random_.Fill(std::as_writable_bytes(std::span(name)));
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(key, name));
+  // Of pairs that have ended. At most as many as there are pairs are kept.
+  if (by_key_.size() > 2 * by_name_.size()) {
+    absl::erase_if(by_key_, [](const auto& known) { return known.second.expired(); });
+  }
   by_key_[key] = pair;
   return pair;
 }
@@ -103,7 +107,9 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(const PairKey& key,
         "RDMA device ", attributes.device, " has no free receive entries: all ",
         attributes.receive_entries, " belong to ", nic.by_number.size(), " queue pairs"));
   }
-  const uint32_t receives = std::clamp(free / kShareOfFree, kLeastReceives, kMostReceives);
+  const double share = static_cast<double>(free) / attributes.receive_entries;
+  const auto wanted = static_cast<uint32_t>(kMostReceives * share * share);
+  const uint32_t receives = std::min(free, std::max(wanted, kLeastReceives));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> queue_pair,
                         nic.verbs->MakeQueuePair(*domain, {.requests = kRequestsPerPair,
                                                            .traffic_class = key.traffic_class,

@@ -90,6 +90,7 @@ class FakeQueuePair final : public QueuePair {
     nic_.queue_pairs_[number_] = this;
   }
   ~FakeQueuePair() override {
+    SetBusy(false);
     nic_.queue_pairs_.erase(number_);
     std::erase_if(nic_.completions_, [&](const Completion& c) { return c.queue_pair == number_; });
   }
@@ -187,8 +188,17 @@ class FakeQueuePair final : public QueuePair {
     return nullptr;
   }
 
+  void SetBusy(bool busy) {
+    busy_ = busy;
+    if (busy) {
+      fabric_.busy_[number_] = this;
+    } else {
+      fabric_.busy_.erase(number_);
+    }
+  }
+
   void Begin() {
-    busy_ = true;
+    SetBusy(true);
     retries_until_ = fabric_.clock_.Now() + fabric_.options_.retry_ns;
     due_ = fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
   }
@@ -245,7 +255,7 @@ class FakeQueuePair final : public QueuePair {
   void Finish() {
     const WorkRequest request = pending_.front().request;
     pending_.pop_front();
-    busy_ = false;
+    SetBusy(false);
     if (!pending_.empty()) Begin();
     if (request.signaled) AddResult(request.id, CompletionStatus::kSuccess);
   }
@@ -259,7 +269,7 @@ class FakeQueuePair final : public QueuePair {
   }
 
   void Flush() {
-    busy_ = false;
+    SetBusy(false);
     while (!pending_.empty()) {
       AddResult(pending_.front().request.id, CompletionStatus::kFlushed);
       pending_.pop_front();
@@ -385,20 +395,16 @@ FakeNic& FakeFabric::AddNic(const std::string& name) {
 
 std::optional<MonotonicNs> FakeFabric::NextEventTime() const {
   std::optional<MonotonicNs> next;
-  for (const auto& nic : nics_) {
-    for (const auto& [number, queue_pair] : nic->queue_pairs_) {
-      if (queue_pair->busy()) next = std::min(next.value_or(kNever), queue_pair->due());
-    }
-  }
+  for (const auto& [number, queue_pair] : busy_)
+    next = std::min(next.value_or(kNever), queue_pair->due());
   return next;
 }
 
 void FakeFabric::Step() {
-  for (const auto& nic : nics_) {
-    const auto queue_pairs = nic->queue_pairs_;
-    for (const auto& [number, queue_pair] : queue_pairs) {
-      if (queue_pair->busy() && queue_pair->due() <= clock_.Now()) queue_pair->Step();
-    }
+  const auto busy = busy_;
+  for (const auto& [number, queue_pair] : busy) {
+    // Another one's step may have ended it.
+    if (busy_.contains(number) && queue_pair->due() <= clock_.Now()) queue_pair->Step();
   }
 }
 

@@ -86,6 +86,7 @@ class FakeFabric {
   std::mt19937_64 random_;
   const FakeVerbsOptions options_;
   std::deque<std::unique_ptr<FakeNic>> nics_;
+  std::map<QueuePairNumber, FakeQueuePair*> busy_;
   std::map<uint32_t, Access> access_;
   uint32_t last_key_ = 100;
   uint32_t last_number_ = 0;

@@ -1,0 +1,269 @@
+// Lanes over RDMA: what they cost, what they share, and peers that break the protocol.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/device/process_memory.h"
+#include "tests/unit/mentions.h"
+#include "tests/unit/transport/rdma/fake_verbs.h"
+#include "tests/unit/transport/rdma/rdma_host.h"
+
+namespace mccs {
+namespace rdma_lane_test {
+
+constexpr LaneShape kShape{.slots = 8, .slot_bytes = 64'000};
+
+std::string AddressOf(size_t host) {
+  return "10.0." + std::to_string(host / 250) + "." + std::to_string(host % 250 + 1);
+}
+
+struct Lane {
+  size_t from = 0, to = 0;
+  std::vector<std::byte> slots;
+  std::unique_ptr<SendLane> send;
+  std::unique_ptr<RecvLane> recv;
+  SliceNumber landed = 0;
+};
+
+// Hosts with a fake NIC each. The last host to be added has the largest GID.
+class RdmaLaneTest : public testing::Test {
+ protected:
+  void Start(size_t hosts, const FakeVerbsOptions& options = {}) {
+    fabric_ = std::make_unique<FakeFabric>(clock_, /*seed=*/1, options);
+    for (size_t h = 0; h < hosts; ++h) {
+      FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
+      nics_.push_back(&nic);
+      hosts_.push_back(std::make_unique<RdmaHost<>>(
+          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_));
+    }
+  }
+
+  RdmaHost<>& host(size_t h) { return *hosts_[h]; }
+  FakeNic& nic(size_t h) { return *nics_[h]; }
+
+  static LaneIdentity IdentityAt(bool sender, size_t from, size_t to, uint8_t traffic_class) {
+    const size_t self = sender ? from : to, peer = sender ? to : from;
+    return {.communicator = CommId(7),
+            .epoch = Epoch(1),
+            .channel = ChannelId(0),
+            .from = HostIndex(static_cast<int>(from)),
+            .to = HostIndex(static_cast<int>(to)),
+            .queues = {.peer = {AddressOf(peer), 7400},
+                       .nic = {AddressOf(self)},
+                       .traffic_class = TrafficClass(traffic_class)}};
+  }
+
+  Lane& Open(size_t from, size_t to, uint8_t traffic_class = 0, bool has_slots = true) {
+    Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
+    lane.from = from;
+    lane.to = to;
+    if (has_slots) lane.slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    lane.send =
+        host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class), kShape);
+    lane.recv = host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class), kShape,
+                                                has_slots ? SpanOf(lane.slots) : RegionSpan{});
+    auto listener = network_.HostNetwork(AddressOf(to)).Listen({});
+    MCCS_CHECK(listener.ok());
+    auto sender = network_.HostNetwork(AddressOf(from)).Connect((*listener)->local(), {});
+    MCCS_CHECK(sender.ok());
+    for (;;) {
+      Advance();
+      auto receiver = (*listener)->Accept();
+      MCCS_CHECK(receiver.ok());
+      if (*receiver == nullptr) continue;
+      lane.send->Attach(*std::move(sender));
+      lane.recv->Attach(*std::move(receiver));
+      return lane;
+    }
+  }
+
+  void Advance() {
+    const MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
+                                      fabric_->NextEventTime().value_or(kNever));
+    network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
+    fabric_->Step();
+  }
+
+  bool RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < 200'000; ++i) {
+      if (done()) return true;
+      bool moved = false;
+      for (const auto& host : hosts_) moved |= host->transport.Poll();
+      for (const auto& lane : lanes_) {
+        moved |= lane->send != nullptr && lane->send->Poll();
+        moved |= lane->recv != nullptr && lane->recv->Poll();
+      }
+      if (!moved) Advance();
+    }
+    return done();
+  }
+  bool Ready(const Lane& lane) const {
+    return lane.send->state() == LaneState::kReady && lane.recv->state() == LaneState::kReady;
+  }
+
+  // Posts as far as there is room, up to `count` slices, and releases what lands.
+  void Carry(Lane& lane, SliceNumber count) {
+    static const std::vector<std::byte> payload(kShape.slot_bytes, std::byte{3});
+    while (lane.send->next() < count && lane.send->has_room()) {
+      const auto posted = lane.send->Post(SpanOf(payload), {});
+      ASSERT_TRUE(posted.ok()) << posted.status();
+    }
+    while (lane.landed < count && lane.recv->Landed(lane.landed) != Landing::kNotYet)
+      lane.recv->Release(lane.landed++);
+  }
+
+  SimClock clock_;
+  SimNetwork network_{clock_, /*seed=*/1};
+  SeededRandom random_{1};
+  std::unique_ptr<FakeFabric> fabric_;
+  std::vector<FakeNic*> nics_;
+  std::vector<std::unique_ptr<RdmaHost<>>> hosts_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+TEST_F(RdmaLaneTest, ASliceCostsOneRequestAndOneCompletionAtEachEnd) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  constexpr SliceNumber kSlices = 2'000;
+  ASSERT_TRUE(RunUntil([&] {
+    Carry(lane, kSlices);
+    return lane.send->acknowledged() == kSlices;
+  }));
+  const VerbsNic::Counters sender = nic(0).counters(), receiver = nic(1).counters();
+  const auto per_slice = [](uint64_t count) { return static_cast<double>(count) / kSlices; };
+  // More only by a tag, and by the receiver's messages that return receives.
+  EXPECT_LE(per_slice(sender.requests), 1.01);
+  EXPECT_LE(per_slice(receiver.completions), 1.05);
+  // Credit, and what returns receives.
+  EXPECT_LE(per_slice(receiver.requests), 1);
+  EXPECT_LE(per_slice(sender.completions), 1);
+  EXPECT_LE(per_slice(receiver.refills), 1.0 / 8);
+  EXPECT_LE(per_slice(sender.refills), 1.0 / 8);
+}
+
+TEST_F(RdmaLaneTest, LanesOfBothDirectionsShareAQueuePair) {
+  Start(2);
+  for (int i = 0; i < 3; ++i) {
+    Open(0, 1);
+    Open(1, 0);
+  }
+  ASSERT_TRUE(RunUntil(
+      [&] { return std::ranges::all_of(lanes_, [&](const auto& lane) { return Ready(*lane); }); }));
+  EXPECT_EQ(nic(0).queue_pairs(), 1u);
+  EXPECT_EQ(nic(1).queue_pairs(), 1u);
+  Open(0, 1, /*traffic_class=*/2);
+  ASSERT_TRUE(RunUntil([&] { return Ready(*lanes_.back()); }));
+  EXPECT_EQ(nic(0).queue_pairs(), 2u) << "another class has its own";
+  lanes_.clear();
+  EXPECT_EQ(nic(0).queue_pairs(), 0u);
+  EXPECT_EQ(nic(1).queue_pairs(), 0u);
+}
+
+TEST_F(RdmaLaneTest, ManyPeersNeedOneQueuePairPerClass) {
+  constexpr size_t kPeers = 128;
+  constexpr uint8_t kClasses = 4;
+  Start(kPeers + 1, {.receive_entries = 4096});
+  for (size_t peer = 1; peer <= kPeers; ++peer) {
+    for (uint8_t traffic_class = 0; traffic_class < kClasses; ++traffic_class) {
+      Open(0, peer, traffic_class, /*has_slots=*/false);
+      Open(peer, 0, traffic_class, /*has_slots=*/false);
+    }
+  }
+  ASSERT_TRUE(RunUntil(
+      [&] { return std::ranges::all_of(lanes_, [&](const auto& lane) { return Ready(*lane); }); }));
+  EXPECT_EQ(nic(0).queue_pairs(), kPeers * kClasses);
+}
+
+TEST_F(RdmaLaneTest, TheReceiveQueueIsNeverEmpty) {
+  Start(3, {.receive_entries = 40});
+  for (int i = 0; i < 5; ++i) {
+    for (size_t from = 0; from < 3; ++from) {
+      for (size_t to = 0; to < 3; ++to) {
+        if (from != to) Open(from, to);
+      }
+    }
+  }
+  constexpr SliceNumber kSlices = 100;
+  ASSERT_TRUE(RunUntil([&] {
+    for (const auto& lane : lanes_) Carry(*lane, kSlices);
+    return std::ranges::all_of(
+        lanes_, [&](const auto& lane) { return lane->send->acknowledged() == kSlices; });
+  }));
+  for (size_t h = 0; h < 3; ++h) EXPECT_EQ(nic(h).not_ready(), 0u);
+}
+
+TEST_F(RdmaLaneTest, ANicWithoutReceiveEntriesStallsTheLaneWithAReason) {
+  Start(3, {.receive_entries = 4});
+  Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(*lanes_[0]); }));
+  Lane& second = Open(0, 2);
+  ASSERT_TRUE(RunUntil([&] { return second.send->state() == LaneState::kStalled; }));
+  EXPECT_THAT(second.send->status().message(),
+              Mentions("fake0", "no free receive entries", "1 queue pairs"));
+  EXPECT_TRUE(Ready(*lanes_[0]));
+}
+
+TEST_F(RdmaLaneTest, CompletionsWithoutARequestAreCountedAndDropped) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  Completion unknown;
+  unknown.kind = Completion::Kind::kRequest;
+  unknown.queue_pair = QueuePairNumber(77'777);
+  nic(0).Inject(unknown);
+  unknown.queue_pair = QueuePairNumber(1);  // of this NIC, but a request that was never posted
+  unknown.id = 1'000'000;
+  unknown.status = CompletionStatus::kRemoteError;
+  nic(0).Inject(unknown);
+  constexpr SliceNumber kSlices = 20;
+  EXPECT_TRUE(RunUntil([&] {
+    Carry(lane, kSlices);
+    return lane.send->acknowledged() == kSlices;
+  }));
+  EXPECT_GE(host(0).pairs.unknown(), 1u);
+  EXPECT_EQ(lane.send->counters().reconnects, 0u);
+}
+
+TEST_F(RdmaLaneTest, AFailedRequestStallsTheLaneWithTheVerbsText) {
+  Start(2);
+  for (const CompletionStatus status :
+       {CompletionStatus::kRetriesExceeded, CompletionStatus::kRemoteError,
+        CompletionStatus::kLocalProtection, CompletionStatus::kFatal}) {
+    Lane& lane = Open(0, 1);
+    ASSERT_TRUE(RunUntil([&] {
+      Carry(lane, 1);
+      return lane.send->acknowledged() == 1;
+    }));
+    fabric_->next_failure = status;
+    ASSERT_TRUE(RunUntil([&] {
+      Carry(lane, 2);
+      return lane.send->state() == LaneState::kStalled;
+    }));
+    EXPECT_THAT(lane.send->status().message(), Mentions(AddressOf(1), Name(status)));
+  }
+}
+
+TEST_F(RdmaLaneTest, APortThatGoesDownStallsItsLanesAtBothEnds) {
+  Start(3);
+  Lane& lane = Open(0, 1);
+  Lane& other = Open(1, 2);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane) && Ready(other); }));
+  nic(0).TakePortDown();
+  ASSERT_TRUE(RunUntil([&] {
+    return lane.send->state() == LaneState::kStalled && lane.recv->state() == LaneState::kStalled;
+  }));
+  EXPECT_THAT(lane.send->status().message(), Mentions("fake0", "port error"));
+  EXPECT_TRUE(Ready(other));
+}
+
+}  // namespace rdma_lane_test
+}  // namespace mccs
