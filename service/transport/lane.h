@@ -298,8 +298,8 @@ class Transport {
                                                  const RegionSpan& slots) = 0;
 
   // Registers a region with a NIC (registration.h). The result is pending until Poll completes it.
-  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicAddress& nic) {
-    return registrations().Register(region, nic);
+  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicDomain& domain) {
+    return registrations().Register(region, domain);
   }
   void Release(std::unique_ptr<RegionRegistration> hold, std::shared_ptr<void> token) {
     registrations().Release(std::move(hold), std::move(token));

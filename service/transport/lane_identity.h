@@ -1,10 +1,10 @@
 // The identity that a lane's owner gives to its transport: which lanes may share queues, and which
 // memory a lane's peer may write.
 //
-//   daemon (peer) ─── NIC ─── traffic class        a SharedQueueKey: lanes with equal ones may
-//   share
-//        └── communicator ── epoch ── channel      one lane each; the communicator is the scope of
-//                                                  protection of exposed memory
+//   daemon (peer) ─── NIC, tenant ─── traffic class   a SharedQueueKey: lanes with equal ones may
+//                                                     share
+//        └── communicator ── epoch ── channel         one lane each; the communicator is the scope
+//                                                     of protection of exposed memory
 //
 // Values.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_IDENTITY_H_
@@ -34,17 +34,30 @@ struct NicAddress {
 // Priority class of a communicator's traffic, 0 … kMaxPriority (service/pacing/rate_limits.h).
 using TrafficClass = StrongInt<struct TrafficClassTag, uint8_t>;
 
+// A NIC on behalf of one tenant. Memory that is registered for one tenant cannot be reached over
+// queues of another.
+struct NicDomain {
+  NicAddress nic;
+  std::string tenant;  // MCCS's name of it; empty: a process of a user without a Tenant
+
+  friend auto operator<=>(const NicDomain&, const NicDomain&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const NicDomain& domain) {
+    return H::combine(std::move(h), domain.nic, domain.tenant);
+  }
+};
+
 // Lanes of which all three are equal may share connections, queue pairs and receive pools. They
 // never share credit, and none of them waits for another's receiver.
 struct SharedQueueKey {
   Endpoint peer;  // of the peer's daemon, equal in all communicators
-  NicAddress nic;
+  NicDomain domain;
   TrafficClass traffic_class;
 
   friend bool operator==(const SharedQueueKey&, const SharedQueueKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const SharedQueueKey& key) {
-    return H::combine(std::move(h), key.peer.host, key.peer.port, key.nic, key.traffic_class);
+    return H::combine(std::move(h), key.peer.host, key.peer.port, key.domain, key.traffic_class);
   }
 };
 

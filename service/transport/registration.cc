@@ -13,26 +13,26 @@ RegionRegistration::~RegionRegistration() {
 }
 
 std::unique_ptr<RegionRegistration> RegistrationTable::Register(const Region& region,
-                                                                const NicAddress& nic) {
-  std::shared_ptr<Entry>& known = entries_[Key(&region, nic)];
-  if (known == nullptr || (!known->pending && !known->status.ok())) known = Start(region, nic);
+                                                                const NicDomain& domain) {
+  std::shared_ptr<Entry>& known = entries_[Key(&region, domain)];
+  if (known == nullptr || (!known->pending && !known->status.ok())) known = Start(region, domain);
   ++known->holds;
   return std::unique_ptr<RegionRegistration>(new RegionRegistration(*this, known));
 }
 
 std::shared_ptr<RegistrationTable::Entry> RegistrationTable::Start(const Region& region,
-                                                                   const NicAddress& nic) {
+                                                                   const NicDomain& domain) {
   auto entry = std::make_shared<Entry>();
   entry->id = RegistrationId(++last_id_);
   entry->region = &region;
   entry->bytes = region.bytes();
-  entry->nic = nic;
-  entry->status = CheckLimits(region, nic);
+  entry->domain = domain;
+  entry->status = CheckLimits(region, domain.nic);
   if (!entry->status.ok()) return entry;
-  Usage& usage = usage_[nic];
+  Usage& usage = usage_[domain.nic];
   ++usage.regions;
   usage.bytes += entry->bytes;
-  const std::optional<absl::Status> done = registrar_.Register(entry->id, region, nic);
+  const std::optional<absl::Status> done = registrar_.Register(entry->id, region, domain);
   entry->pending = !done.has_value();
   entry->status = done.value_or(absl::UnavailableError("the registration is in progress"));
   if (entry->pending) {
@@ -63,7 +63,7 @@ void RegistrationTable::Release(std::unique_ptr<RegionRegistration> hold,
 
 void RegistrationTable::Drop(const std::shared_ptr<Entry>& entry) {
   if (--entry->holds > 0) return;
-  const auto known = entries_.find(Key(entry->region, entry->nic));
+  const auto known = entries_.find(Key(entry->region, entry->domain));
   if (known != entries_.end() && known->second == entry) entries_.erase(known);
   if (entry->pending) return;  // OnFinished continues
   if (entry->status.ok()) {
@@ -83,7 +83,7 @@ void RegistrationTable::StartRelease(const std::shared_ptr<Entry>& entry) {
 
 // It does not count any more.
 void RegistrationTable::Forget(const std::shared_ptr<Entry>& entry) {
-  const auto usage = usage_.find(entry->nic);
+  const auto usage = usage_.find(entry->domain.nic);
   MCCS_CHECK(usage != usage_.end());
   usage->second.bytes -= entry->bytes;
   if (--usage->second.regions == 0) usage_.erase(usage);
@@ -111,8 +111,8 @@ void RegistrationTable::OnFinished(const Registrar::Finished& finished) {
 }
 
 std::optional<RegistrationId> RegistrationTable::Find(const Region& region,
-                                                      const NicAddress& nic) const {
-  const auto found = entries_.find(Key(&region, nic));
+                                                      const NicDomain& domain) const {
+  const auto found = entries_.find(Key(&region, domain));
   if (found == entries_.end() || !found->second->status.ok()) return std::nullopt;
   return found->second->id;
 }

@@ -8,8 +8,8 @@
 //                        │   └────────► failed              ▼
 //                        └─ the last hold is released ─► releasing ──► (none), tokens destroyed
 //
-// A region is registered once per NIC, whatever the number of holds. RegistrationLimits bound what
-// is registered with each NIC, including what is being released.
+// A region is registered once per NIC and tenant, whatever the number of holds. RegistrationLimits
+// bound what is registered with each NIC, including what is being released.
 //
 // OWNER: the Transport. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_REGISTRATION_H_
@@ -48,7 +48,7 @@ class Registrar {
   // Starts a registration. Returns its status if it is complete already; otherwise Poll delivers
   // it. LIFETIME: the region, until the registration has failed or its release is complete.
   virtual std::optional<absl::Status> Register(RegistrationId id, const Region& region,
-                                               const NicAddress& nic) = 0;
+                                               const NicDomain& domain) = 0;
   // Starts to undo a registration. Returns true if that is complete already: the NIC does not
   // access the memory any more. REQUIRES: the registration succeeded.
   virtual bool Release(RegistrationId id) = 0;
@@ -59,7 +59,7 @@ class Registrar {
 // For streams: every registration is complete at once and costs nothing.
 class NoRegistrar final : public Registrar {
  public:
-  std::optional<absl::Status> Register(RegistrationId, const Region&, const NicAddress&) override {
+  std::optional<absl::Status> Register(RegistrationId, const Region&, const NicDomain&) override {
     return absl::OkStatus();
   }
   bool Release(RegistrationId) override { return true; }
@@ -92,7 +92,7 @@ class RegionRegistration {
     RegistrationId id;
     const Region* region = nullptr;  // not accessed
     uint64_t bytes = 0;
-    NicAddress nic;
+    NicDomain domain;
     absl::Status status;
     bool pending = false;  // the registrar works on it
     uint32_t holds = 0;
@@ -116,13 +116,13 @@ class RegistrationTable {
 
   // Registers the whole region, or adds a hold to its registration. A failed one is tried again.
   // LIFETIME: the region, until the token of its last hold is destroyed; this outlives the hold.
-  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicAddress& nic);
+  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicDomain& domain);
   // Returns a hold. Destroys `token` when the NIC does not access the memory any more, in this call
   // or in Poll; at once if there are other holds.
   void Release(std::unique_ptr<RegionRegistration> hold, std::shared_ptr<void> token);
 
-  // The ready registration of a region with a NIC; nothing if there is none.
-  std::optional<RegistrationId> Find(const Region& region, const NicAddress& nic) const;
+  // The ready registration of a region; nothing if there is none.
+  std::optional<RegistrationId> Find(const Region& region, const NicDomain& domain) const;
 
   // Delivers finished work, at most kFinishedPerPoll. Returns true if there was any.
   static constexpr size_t kFinishedPerPoll = 64;
@@ -138,9 +138,9 @@ class RegistrationTable {
  private:
   friend class RegionRegistration;
   using Entry = RegionRegistration::Entry;
-  using Key = std::pair<const Region*, NicAddress>;
+  using Key = std::pair<const Region*, NicDomain>;
 
-  std::shared_ptr<Entry> Start(const Region& region, const NicAddress& nic);
+  std::shared_ptr<Entry> Start(const Region& region, const NicDomain& domain);
   absl::Status CheckLimits(const Region& region, const NicAddress& nic) const;
   void Drop(const std::shared_ptr<Entry>& entry);
   void StartRelease(const std::shared_ptr<Entry>& entry);

@@ -45,10 +45,10 @@ absl::StatusOr<RemoteKey> StreamRecvLane::Expose(ExposureName name, const Region
   MCCS_CHECK(memory.region != nullptr);
   // Streams need no registration. They insist on one, so that a user that forgets it fails here
   // too.
-  if (!shared_.registrations.Find(*memory.region, queues().nic).has_value()) {
+  if (!shared_.registrations.Find(*memory.region, queues().domain).has_value()) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot expose memory on a lane: its region is not registered with NIC ",
-                     queues().nic.address));
+                     queues().domain.nic.address));
   }
   const RemoteKey key(shared_.last_key + 1);
   MCCS_RETURN_IF_ERROR(exposed_.Expose(key, name, memory));

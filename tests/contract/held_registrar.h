@@ -19,10 +19,10 @@ class HeldRegistrar final : public Registrar {
   explicit HeldRegistrar(Registrar& inner) : inner_(inner) {}
 
   std::optional<absl::Status> Register(RegistrationId id, const Region& region,
-                                       const NicAddress& nic) override {
+                                       const NicDomain& domain) override {
     ++started;
     if (!failure.ok()) return Later(id, failure);
-    const std::optional<absl::Status> done = inner_.Register(id, region, nic);
+    const std::optional<absl::Status> done = inner_.Register(id, region, domain);
     return done.has_value() ? Later(id, *done) : done;
   }
   bool Release(RegistrationId id) override {

@@ -131,7 +131,7 @@ class DeviceWorld final : public TransportWorld {
           other(std::move(other_nic)),
           host({{.address = {address}, .verbs = nic.get()},
                 {.address = {kOtherNic}, .verbs = other.get()}},
-               random) {}
+               kTenant, random) {}
 
     std::unique_ptr<VerbsNic> nic;
     std::unique_ptr<VerbsNic> other;

@@ -78,13 +78,13 @@ class RdmaWorld final : public TransportWorld {
   std::unique_ptr<RdmaHost<>> MakeHost(const char* address, FakeNic& nic, FakeNic& other) {
     const std::vector<RdmaNic> nics = {{.address = {address}, .verbs = &nic},
                                        {.address = {kOtherNic}, .verbs = &other}};
-    return std::make_unique<RdmaHost<>>(nics, random_);
+    return std::make_unique<RdmaHost<>>(nics, kTenant, random_);
   }
 
   // The same queues at the receiver.
   static SharedQueueKey AtReceiver(const SharedQueueKey& queues) {
-    return {.peer = {queues.nic.address, queues.peer.port},
-            .nic = {queues.peer.host},
+    return {.peer = {queues.domain.nic.address, queues.peer.port},
+            .domain = {.nic = {queues.peer.host}, .tenant = queues.domain.tenant},
             .traffic_class = queues.traffic_class};
   }
 

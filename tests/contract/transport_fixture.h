@@ -29,6 +29,9 @@ class TransportWorld {
     std::unique_ptr<Connection> receiver;
   };
 
+  // Of all lanes.
+  static constexpr const char* kTenant = "a";
+
   virtual ~TransportWorld() = default;
   // Of the receiving host. Registers memory through registrar().
   virtual Transport& transport() = 0;
@@ -118,7 +121,9 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
             .channel = channel,
             .from = HostIndex(0),
             .to = HostIndex(1),
-            .queues = {.peer = {other, 7400}, .nic = {own}, .traffic_class = TrafficClass(3)}};
+            .queues = {.peer = {other, 7400},
+                       .domain = {.nic = {own}, .tenant = TransportWorld::kTenant},
+                       .traffic_class = TrafficClass(3)}};
   }
 
   void Start(const LaneShape& shape, uint64_t seed = 1) {
@@ -288,7 +293,7 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     Exposed& exposed = *exposed_.emplace_back(std::make_unique<Exposed>());
     exposed.memory =
         std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes + 2 * kGuard, kFill));
-    exposed.registration = world_->transport().Register(*exposed.memory, lane.queues().nic);
+    exposed.registration = world_->transport().Register(*exposed.memory, lane.queues().domain);
     EXPECT_TRUE(RunUntil([&] { return exposed.registration->ready(); }));
     const auto key = lane.Expose(ExposureName(name), WholeOf(*exposed.memory).Part(kGuard, bytes));
     EXPECT_TRUE(key.ok()) << key.status();

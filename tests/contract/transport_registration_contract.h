@@ -18,11 +18,11 @@ class RegisteringTransport : public TransportContract {
   static constexpr uint64_t kBytes = 1 << 20;
 
   static OwnedMemory NewMemory() { return OwnedMemory(std::vector<std::byte>(kBytes, kFill)); }
-  NicAddress nic() const { return recv_->queues().nic; }
+  NicDomain domain() const { return recv_->queues().domain; }
   // Without the memory that the world itself has registered.
   RegistrationTable::Usage usage() {
     const RegistrationTable::Usage own = world_->own_usage();
-    RegistrationTable::Usage all = world_->transport().registrations().UsageOf(nic());
+    RegistrationTable::Usage all = world_->transport().registrations().UsageOf(domain().nic);
     return {.regions = all.regions - own.regions, .bytes = all.bytes - own.bytes};
   }
 
@@ -44,7 +44,7 @@ TEST_P(RegisteringTransport, AStreamOfSlicesDoesNotWaitForRegistrations) {
   const OwnedMemory memory = NewMemory();
   const RegionSpan span = WholeOf(memory);
   world_->registrar().hold = true;
-  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, domain());
   ExpectLaneMoves();
   EXPECT_EQ(registration->status().code(), absl::StatusCode::kUnavailable) << "still pending";
   EXPECT_EQ(recv_->Expose(ExposureName(1), span).status().code(),
@@ -80,13 +80,13 @@ TEST_P(RegisteringTransport, ARegionIsRegisteredOncePerNic) {
   Start(kShape);
   const OwnedMemory memory = NewMemory();
   HeldRegistrar& registrar = world_->registrar();
-  std::unique_ptr<RegionRegistration> first = world_->transport().Register(memory, nic());
-  std::unique_ptr<RegionRegistration> second = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> first = world_->transport().Register(memory, domain());
+  std::unique_ptr<RegionRegistration> second = world_->transport().Register(memory, domain());
   ASSERT_TRUE(RunUntil([&] { return first->ready() && second->ready(); }));
   EXPECT_EQ(registrar.started, 1);
   EXPECT_EQ(usage().regions, 1u);
   EXPECT_EQ(usage().bytes, kBytes);
-  const NicAddress other{"10.0.1.2"};
+  const NicDomain other{.nic = {"10.0.1.2"}, .tenant = domain().tenant};
   const std::unique_ptr<RegionRegistration> elsewhere = world_->transport().Register(memory, other);
   ASSERT_TRUE(RunUntil([&] { return elsewhere->ready(); }));
   EXPECT_EQ(registrar.started, 2);
@@ -104,7 +104,7 @@ TEST_P(RegisteringTransport, AHoldReleasedWhilePendingReleasesTheRegion) {
   Start(kShape);
   const OwnedMemory memory = NewMemory();
   world_->registrar().hold = true;
-  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, nic());
+  std::unique_ptr<RegionRegistration> registration = world_->transport().Register(memory, domain());
   auto token = std::make_shared<int>(0);
   const std::weak_ptr<int> in_use = token;
   world_->transport().Release(std::move(registration), std::move(token));
@@ -124,13 +124,15 @@ TEST_P(RegisteringTransport, AFailedRegistrationIsReportedAndTriedAgain) {
   for (const bool slow : {false, true}) {
     registrar.failure = absl::ResourceExhaustedError("the NIC has no room");
     registrar.hold = slow;
-    const std::unique_ptr<RegionRegistration> failed = world_->transport().Register(memory, nic());
+    const std::unique_ptr<RegionRegistration> failed =
+        world_->transport().Register(memory, domain());
     registrar.hold = false;
     ASSERT_TRUE(RunUntil([&] { return !absl::IsUnavailable(failed->status()); }));
     EXPECT_EQ(failed->status(), registrar.failure);
     EXPECT_EQ(usage().regions, 0u);
     registrar.failure = absl::OkStatus();
-    const std::unique_ptr<RegionRegistration> again = world_->transport().Register(memory, nic());
+    const std::unique_ptr<RegionRegistration> again =
+        world_->transport().Register(memory, domain());
     ASSERT_TRUE(RunUntil([&] { return again->ready(); }));
     EXPECT_FALSE(failed->ready());
   }

@@ -91,7 +91,7 @@ LaneIdentity LaneSet::IdentityOf(ChannelId channel, HostIndex from, HostIndex to
           .from = from,
           .to = to,
           .queues = {.peer = options_.hosts[static_cast<size_t>(peer.value())],
-                     .nic = {std::move(nic)},
+                     .domain = {.nic = {std::move(nic)}, .tenant = options_.tenant},
                      .traffic_class = traffic_class()}};
 }
 

@@ -65,6 +65,7 @@ struct LaneSetOptions {
   Device* device = nullptr;
   CommId id;
   Secret secret{};
+  std::string tenant = {};  // whose communicator it is
   HostIndex self;
   std::vector<Endpoint> hosts;  // by HostIndex
   std::string source_host;      // source address of our lanes; empty: the system's choice

@@ -22,7 +22,7 @@ std::string NameOf(ChannelId channel) {
 
 // The queues of a lane that gets this connection.
 SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues) {
-  queues.nic.address = connection.local().host;
+  queues.domain.nic.address = connection.local().host;
   return queues;
 }
 

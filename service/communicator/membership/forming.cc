@@ -344,6 +344,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .device = env_.device,
                          .id = formation_.id,
                          .secret = secret_,
+                         .tenant = formation_.tenant,
                          .self = members.self,
                          .hosts = {},
                          .source_host = env_.endpoint.host,

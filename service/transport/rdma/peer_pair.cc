@@ -18,12 +18,17 @@ constexpr size_t kMaxLanes = size_t{1} << 16;
 
 }  // namespace
 
-PeerPair::PeerPair(std::unique_ptr<QueuePair> queue_pair, const Options& options)
-    : queue_pair_(std::move(queue_pair)),
+PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, std::unique_ptr<QueuePair> queue_pair,
+                   const Options& options)
+    : domain_(std::move(domain)),
+      queue_pair_(std::move(queue_pair)),
       number_(queue_pair_->address().number),
       options_(options) {
   MCCS_CHECK(options.receives >= 4);
+  domain_->granted += options.receives;
 }
+
+PeerPair::~PeerPair() { domain_->granted -= options_.receives; }
 
 absl::Status PeerPair::Connect(const QueuePairAddress& peer, uint32_t receives) {
   MCCS_CHECK(!connected());

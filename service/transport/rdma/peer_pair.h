@@ -32,6 +32,12 @@ namespace mccs {
 // Number of a lane end on its queue pair, chosen by that end.
 using LaneNumber = StrongInt<struct LaneNumberTag, uint16_t>;
 
+// The protection domain of a tenant on a NIC, with its receive queue.
+struct PairDomain {
+  std::unique_ptr<ProtectionDomain> verbs;
+  uint32_t granted = 0;  // receive entries that belong to queue pairs
+};
+
 class PeerPair : public std::enable_shared_from_this<PeerPair> {
  public:
   // A lane end. Called within PeerPair's functions that handle completions.
@@ -55,10 +61,13 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     std::function<void(PeerPair&)> on_break = nullptr;  // called once
   };
 
-  PeerPair(std::unique_ptr<QueuePair> queue_pair, const Options& options);
+  PeerPair(std::shared_ptr<PairDomain> domain, std::unique_ptr<QueuePair> queue_pair,
+           const Options& options);
+  ~PeerPair();
   PeerPair(const PeerPair&) = delete;
 
   const wire::PairName& name() const { return options_.name; }
+  ProtectionDomain& domain() { return *domain_->verbs; }
   QueuePair& queue_pair() { return *queue_pair_; }
   QueuePairNumber number() const { return number_; }
   uint8_t receives() const { return options_.receives; }
@@ -128,6 +137,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void AddReturned(uint8_t count);
   void Complete(uint64_t through);
 
+  const std::shared_ptr<PairDomain> domain_;
   const std::unique_ptr<QueuePair> queue_pair_;
   const QueuePairNumber number_;
   const Options options_;

@@ -48,15 +48,19 @@ const NicAttributes* PeerPairs::Attributes(const NicAddress& nic) const {
   return found == nics_.end() ? nullptr : &found->verbs->attributes();
 }
 
-absl::StatusOr<ProtectionDomain*> PeerPairs::Domain(const NicAddress& address) {
-  Nic* const nic = Find(address);
+absl::StatusOr<std::shared_ptr<PairDomain>> PeerPairs::Domain(const NicDomain& domain) {
+  Nic* const nic = Find(domain.nic);
   if (nic == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no RDMA device has address ", address.address));
+    return absl::NotFoundError(absl::StrCat("no RDMA device has address ", domain.nic.address));
   }
-  if (nic->domain == nullptr) {
-    MCCS_ASSIGN_OR_RETURN(nic->domain, nic->verbs->MakeDomain());
+  if (const auto known = nic->domains.find(domain.tenant); known != nic->domains.end()) {
+    if (std::shared_ptr<PairDomain> used = known->second.lock(); used != nullptr) return used;
   }
-  return nic->domain.get();
+  absl::erase_if(nic->domains, [](const auto& known) { return known.second.expired(); });
+  auto made = std::make_shared<PairDomain>();
+  MCCS_ASSIGN_OR_RETURN(made->verbs, nic->verbs->MakeDomain());
+  nic->domains[domain.tenant] = made;
+  return made;
 }
 
 // ---- Queue pairs --------------------------------------------------------------------------------
@@ -98,40 +102,39 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(const PairKey& key,
                                                           const wire::PairName& name) {
-  MCCS_ASSIGN_OR_RETURN(ProtectionDomain* const domain, Domain(key.queues.nic));
-  Nic& nic = *Find(key.queues.nic);
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PairDomain> domain, Domain(key.queues.domain));
+  Nic& nic = *Find(key.queues.domain.nic);
   const NicAttributes& attributes = nic.verbs->attributes();
-  const uint32_t free = attributes.receive_entries - nic.granted;
+  const uint32_t free = attributes.receive_entries - domain->granted;
   if (free < kLeastReceives) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "RDMA device ", attributes.device, " has no free receive entries: all ",
-        attributes.receive_entries, " belong to ", nic.by_number.size(), " queue pairs"));
+        "RDMA device ", attributes.device, " has no free receive entries for tenant ",
+        key.queues.domain.tenant, ": all ", attributes.receive_entries, " belong to queue pairs"));
   }
   const double share = static_cast<double>(free) / attributes.receive_entries;
   const auto wanted = static_cast<uint32_t>(kMostReceives * share * share);
   const uint32_t receives = std::min(free, std::max(wanted, kLeastReceives));
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> queue_pair,
-                        nic.verbs->MakeQueuePair(*domain, {.requests = kRequestsPerPair,
-                                                           .traffic_class = key.traffic_class,
-                                                           .source_port = key.source_port}));
+  MCCS_ASSIGN_OR_RETURN(
+      std::unique_ptr<QueuePair> queue_pair,
+      nic.verbs->MakeQueuePair(*domain->verbs, {.requests = kRequestsPerPair,
+                                                .traffic_class = key.traffic_class,
+                                                .source_port = key.source_port}));
   const PeerPair::Options options{
       .name = name,
       .requests = kRequestsPerPair,
       .receives = static_cast<uint8_t>(receives),
       .on_break = [&nic](PeerPair& broken) { nic.broken.push_back(broken.weak_from_this()); }};
-  std::shared_ptr<PeerPair> pair(new PeerPair(std::move(queue_pair), options),
+  std::shared_ptr<PeerPair> pair(new PeerPair(std::move(domain), std::move(queue_pair), options),
                                  [this, &nic](PeerPair* ended) {
                                    Forget(nic, *ended);
                                    delete ended;
                                  });
-  nic.granted += receives;
   nic.by_number.emplace(pair->number(), pair.get());
   by_name_[name] = pair;
   return pair;
 }
 
 void PeerPairs::Forget(Nic& nic, const PeerPair& pair) {
-  nic.granted -= pair.receives();
   nic.by_number.erase(pair.number());
   by_name_.erase(pair.name());
 }

@@ -56,8 +56,9 @@ class PeerPairs {
 
   // Null: no such NIC.
   const NicAttributes* Attributes(const NicAddress& nic) const;
+  // The tenant's domain on the NIC, made when it is first needed; it ends with its last user.
   // kNotFound: no such NIC.
-  absl::StatusOr<ProtectionDomain*> Domain(const NicAddress& nic);
+  absl::StatusOr<std::shared_ptr<PairDomain>> Domain(const NicDomain& domain);
 
   // For the maker. kNotFound: no such NIC. kResourceExhausted: it has no more queue pairs or
   // receive entries. Others: the verbs'.
@@ -84,10 +85,9 @@ class PeerPairs {
   struct Nic {
     NicAddress address;
     VerbsNic* verbs = nullptr;
-    std::unique_ptr<ProtectionDomain> domain;
+    absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
     absl::flat_hash_map<QueuePairNumber, PeerPair*> by_number;
     std::vector<std::weak_ptr<PeerPair>> broken;  // not settled yet
-    uint32_t granted = 0;                         // receive entries
   };
 
   Nic* Find(const NicAddress& address);

@@ -36,9 +36,9 @@ struct RdmaShared {
   RegistrationTable registrations;
   uint64_t last_key = 0;  // of RemoteKeys: one that another lane exposed is unknown here
 
-  // Null: the region is not registered with this NIC.
-  const MemoryRegion* Find(const Region& region, const NicAddress& nic) const {
-    const std::optional<RegistrationId> id = registrations.Find(region, nic);
+  // Null: the region is not registered there.
+  const MemoryRegion* Find(const Region& region, const NicDomain& domain) const {
+    const std::optional<RegistrationId> id = registrations.Find(region, domain);
     return id.has_value() ? registrar.Find(*id) : nullptr;
   }
 };
@@ -155,7 +155,7 @@ class RdmaSendLane final : public SendLane, private RdmaLaneLink::Owner {
   bool gate_blocked_ = false;
   bool first_ = true;   // slice sent_ is the first one on the current queue pair
   bool event_ = false;  // since the last Poll
-  NicAddress nic_;      // of the current connection
+  NicDomain domain_;    // of the current connection
 
   bool has_slots_ = false;
   // Of the peer; its key is 0 without slots. Nothing: the peer has not told all that it exposes.
@@ -300,7 +300,7 @@ class RdmaRecvLane final : public RecvLane, private RdmaLaneLink::Owner {
   bool bounce_used_ = false;
   SliceNumber sent_credit_ = 0;
   bool event_ = false;  // since the last Poll
-  NicAddress nic_;      // of the current connection
+  NicDomain domain_;    // of the current connection
 
   RdmaLaneLink link_;  // last: it leaves its queue pair first
 };

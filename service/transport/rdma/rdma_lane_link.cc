@@ -48,10 +48,10 @@ bool RdmaLaneLink::TrySendHello() {
   if (step_ != Step::kHello) return false;
   std::optional<wire::LaneHello> hello = owner_.MakeHello();
   if (!hello.has_value()) return false;
-  const NicAttributes* const nic = pairs_.Attributes(queues_.nic);
+  const NicAttributes* const nic = pairs_.Attributes(queues_.domain.nic);
   if (nic == nullptr) {
-    link_.Stall(
-        absl::NotFoundError(absl::StrCat("no RDMA device has address ", queues_.nic.address)));
+    link_.Stall(absl::NotFoundError(
+        absl::StrCat("no RDMA device has address ", queues_.domain.nic.address)));
     return true;
   }
   LeavePair();
@@ -85,7 +85,7 @@ void RdmaLaneLink::OnHelloFrame(const wire::LaneHello& hello) {
 
 void RdmaLaneLink::BeginPair() {
   step_ = Step::kPair;
-  const Gid& own = pairs_.Attributes(queues_.nic)->gid;
+  const Gid& own = pairs_.Attributes(queues_.domain.nic)->gid;
   maker_ = own < peer_gid_ || (own == peer_gid_ && role_ == Role::kSender);
   if (!maker_) return;
   absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.FindOrMake(KeyOfPair());

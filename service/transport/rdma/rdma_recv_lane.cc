@@ -110,11 +110,11 @@ LaneCounters RdmaRecvLane::counters() const {
 absl::StatusOr<RemoteKey> RdmaRecvLane::Expose(ExposureName name, const RegionSpan& memory) {
   if (link_.link().failed()) return status();
   MCCS_CHECK(memory.region != nullptr);
-  const NicAttributes* const nic = shared_.pairs.Attributes(queues().nic);
-  if (nic == nullptr || shared_.Find(*memory.region, queues().nic) == nullptr) {
+  const NicAttributes* const nic = shared_.pairs.Attributes(queues().domain.nic);
+  if (nic == nullptr || shared_.Find(*memory.region, queues().domain) == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot expose memory on a lane: its region is not registered with NIC ",
-                     queues().nic.address));
+                     queues().domain.nic.address));
   }
   if (!nic->windows) {
     return absl::UnimplementedError(absl::StrCat("cannot expose memory on a lane: RDMA device ",
@@ -162,10 +162,9 @@ void RdmaRecvLane::DropWindows() {
 }
 
 std::optional<RdmaRecvLane::Window> RdmaRecvLane::Bind(const RegionSpan& memory) {
-  const MemoryRegion* const region = shared_.Find(*memory.region, nic_);
-  const absl::StatusOr<ProtectionDomain*> domain = shared_.pairs.Domain(nic_);
-  if (region == nullptr || !domain.ok()) return std::nullopt;
-  absl::StatusOr<std::unique_ptr<MemoryWindow>> window = (*domain)->MakeWindow();
+  const MemoryRegion* const region = shared_.Find(*memory.region, domain_);
+  if (region == nullptr) return std::nullopt;
+  absl::StatusOr<std::unique_ptr<MemoryWindow>> window = link_.pair()->domain().MakeWindow();
   if (!window.ok()) {
     link_.link().Stall(window.status());
     return std::nullopt;
@@ -243,10 +242,10 @@ bool RdmaRecvLane::SendSlots() {
   message.kind = wire::PairMessageKind::kSlots;
   message.lane = link_.peer_lane();
   if (has_slots()) {
-    const MemoryRegion* const region = shared_.Find(*slots_.region, nic_);
+    const MemoryRegion* const region = shared_.Find(*slots_.region, domain_);
     if (region == nullptr) return false;  // the registration is in progress
     message.address = reinterpret_cast<uintptr_t>(slots_.address());
-    if (shared_.pairs.Attributes(nic_)->windows) {
+    if (shared_.pairs.Attributes(domain_.nic)->windows) {
       std::optional<Window> window = Bind(slots_);
       if (!window.has_value()) return false;
       slots_window_ = *std::move(window);
@@ -276,7 +275,7 @@ bool RdmaRecvLane::SendGrant() {
     message.key = granted->window.key;
   } else if (granted->landing == Landing::kDirect) {
     message.address = reinterpret_cast<uintptr_t>(bounce_->address());
-    message.key = shared_.Find(*bounce_, nic_)->remote_key();
+    message.key = shared_.Find(*bounce_, domain_)->remote_key();
   }
   link_.pair()->Send(link_.number(), message);
   granted_memory_.push_back(*std::move(granted));
@@ -298,8 +297,8 @@ std::optional<RdmaRecvLane::Granted> RdmaRecvLane::ChooseGranted(const Entry& en
   if (!memory.has_value()) return Granted{};
   MCCS_CHECK(memory->bytes == entry.bytes);
   Granted granted{.landing = Landing::kDirect, .memory = *memory, .window = {}};
-  const bool reachable =
-      shared_.pairs.Attributes(nic_)->windows && shared_.Find(*memory->region, nic_) != nullptr;
+  const bool reachable = shared_.pairs.Attributes(domain_.nic)->windows &&
+                         shared_.Find(*memory->region, domain_) != nullptr;
   if (reachable) {
     std::optional<Window> window = Bind(*memory);
     if (!window.has_value()) return std::nullopt;
@@ -316,7 +315,7 @@ bool RdmaRecvLane::HasBounce() {
   if (bounce_used_) return false;
   if (bounce_ == nullptr) {
     bounce_ = std::make_shared<BounceBuffer>(shape_.slot_bytes);
-    bounce_registration_ = shared_.registrations.Register(*bounce_, nic_);
+    bounce_registration_ = shared_.registrations.Register(*bounce_, domain_);
   }
   return bounce_registration_->ready();
 }
@@ -377,7 +376,7 @@ std::optional<wire::LaneHello> RdmaRecvLane::MakeHello() {
   }
   DropWindows();
   ReleaseBounce();
-  nic_ = queues().nic;
+  domain_ = queues().domain;
   exposed_.RepeatAll();
   granted_ = announced_ = delivered_;
   slots_sent_ = false;

@@ -5,13 +5,13 @@
 namespace mccs {
 
 std::optional<absl::Status> RdmaRegistrar::Register(RegistrationId id, const Region& region,
-                                                    const NicAddress& nic) {
-  const absl::StatusOr<ProtectionDomain*> domain = pairs_.Domain(nic);
-  if (!domain.ok()) return domain.status();
+                                                    const NicDomain& domain) {
+  absl::StatusOr<std::shared_ptr<PairDomain>> used = pairs_.Domain(domain);
+  if (!used.ok()) return used.status();
   const std::span<std::byte> memory = MemoryOf(region);
-  auto registered = (*domain)->Register(memory.data(), memory.size());
+  auto registered = (*used)->verbs->Register(memory.data(), memory.size());
   if (!registered.ok()) return registered.status();
-  regions_.emplace(id, *std::move(registered));
+  regions_.emplace(id, Registered{.domain = *std::move(used), .region = *std::move(registered)});
   return absl::OkStatus();
 }
 
@@ -22,7 +22,7 @@ bool RdmaRegistrar::Release(RegistrationId id) {
 
 const MemoryRegion* RdmaRegistrar::Find(RegistrationId id) const {
   const auto found = regions_.find(id);
-  return found == regions_.end() ? nullptr : found->second.get();
+  return found == regions_.end() ? nullptr : found->second.region.get();
 }
 
 }  // namespace mccs

@@ -21,7 +21,7 @@ class RdmaRegistrar : public Registrar {
   explicit RdmaRegistrar(PeerPairs& pairs) : pairs_(pairs) {}
 
   std::optional<absl::Status> Register(RegistrationId id, const Region& region,
-                                       const NicAddress& nic) override;
+                                       const NicDomain& domain) override;
   bool Release(RegistrationId id) override;
   size_t Poll(std::span<Finished>) override { return 0; }
 
@@ -36,7 +36,11 @@ class RdmaRegistrar : public Registrar {
 
  private:
   PeerPairs& pairs_;
-  absl::flat_hash_map<RegistrationId, std::unique_ptr<MemoryRegion>> regions_;
+  struct Registered {
+    std::shared_ptr<PairDomain> domain;
+    std::unique_ptr<MemoryRegion> region;
+  };
+  absl::flat_hash_map<RegistrationId, Registered> regions_;
 };
 
 }  // namespace mccs

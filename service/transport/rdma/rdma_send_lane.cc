@@ -13,7 +13,7 @@ RdmaSendLane::RdmaSendLane(const LaneIdentity& identity, const LaneShape& shape,
     : shape_(shape),
       shared_(shared),
       inline_bytes_([&] {
-        const NicAttributes* const nic = shared.pairs.Attributes(identity.queues.nic);
+        const NicAttributes* const nic = shared.pairs.Attributes(identity.queues.domain.nic);
         return nic == nullptr ? 0 : nic->inline_bytes;
       }()),
       entries_(shape.slots),
@@ -35,9 +35,10 @@ absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::PostTo(const RemoteTarg
   if (!has_room()) return std::nullopt;
 
   const bool is_copied = payload.bytes <= inline_bytes_;
-  if (!is_copied && shared_.Find(*payload.region, queues().nic) == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot send a slice: its region is not registered with NIC ", queues().nic.address));
+  if (!is_copied && shared_.Find(*payload.region, queues().domain) == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot send a slice: its region is not registered with NIC ",
+                     queues().domain.nic.address));
   }
   Entry& entry = At(next_);
   entry.tag = tag;
@@ -73,7 +74,7 @@ bool RdmaSendLane::Poll() {
 void RdmaSendLane::Attach(std::unique_ptr<Connection> connection) {
   peer_memory_.Clear();
   places_.clear();
-  nic_ = queues().nic;
+  domain_ = queues().domain;
   link_.Attach(std::move(connection), queues());
 }
 
@@ -154,7 +155,7 @@ bool RdmaSendLane::PostSlice() {
     request.inlined = entry.is_copied;
     request.local = entry.is_copied ? entry.copy.data() : entry.payload.address();
     if (!entry.is_copied) {
-      const MemoryRegion* const source = shared_.Find(*entry.payload.region, nic_);
+      const MemoryRegion* const source = shared_.Find(*entry.payload.region, domain_);
       MCCS_CHECK(source != nullptr);  // as when it was posted
       request.local_key = source->local_key();
     }

@@ -167,13 +167,13 @@ TEST_F(LaneSetPeersTest, LanesToOnePeerOverOneNicMayShareQueues) {
   OpenAll();
   const SharedQueueKey ring = lanes(0).SendTo(kFirst, HostIndex(1))->queues();
   EXPECT_EQ(ring.peer, (Endpoint{AddressOf(1), kPort}));
-  EXPECT_EQ(ring.nic.address, AddressOf(0));
+  EXPECT_EQ(ring.domain.nic.address, AddressOf(0));
   EXPECT_EQ(lanes(0).SendTo(ChannelId(1), HostIndex(1))->queues(), ring);
   lanes(0).SendTo(kMessages, HostIndex(1));
   Run([] { return false; });
   EXPECT_EQ(lanes(0).SendTo(kMessages, HostIndex(1))->queues(), ring);
   EXPECT_NE(lanes(0).SendTo(kFirst, HostIndex(2))->queues(), ring) << "another peer";
-  EXPECT_EQ(From(1, kFirst, 0).queues().nic.address, AddressOf(1)) << "the receiver's own NIC";
+  EXPECT_EQ(From(1, kFirst, 0).queues().domain.nic.address, AddressOf(1)) << "the receiver's own NIC";
 }
 
 TEST_F(LaneSetPeersTest, LanesOfAnotherClassUseOtherQueues) {

@@ -13,7 +13,8 @@
 namespace mccs {
 namespace registration_test {
 
-const NicAddress kNic{"10.0.0.1"}, kOtherNic{"10.0.1.1"};
+const NicDomain kNic{.nic = {"10.0.0.1"}, .tenant = "a"};
+const NicDomain kOtherNic{.nic = {"10.0.1.1"}, .tenant = "a"};
 
 OwnedMemory Memory(size_t bytes) { return OwnedMemory(std::vector<std::byte>(bytes)); }
 
@@ -34,7 +35,7 @@ TEST_F(RegistrationLimitsTest, BytesPerNicAreLimited) {
   EXPECT_TRUE(table_.Register(small, kOtherNic)->ready()) << "each NIC has its own limit";
   first.reset();
   EXPECT_TRUE(table_.Register(small, kNic)->ready());
-  EXPECT_EQ(table_.UsageOf(kNic).bytes, 0u);
+  EXPECT_EQ(table_.UsageOf(kNic.nic).bytes, 0u);
 }
 
 TEST_F(RegistrationLimitsTest, RegionsPerNicAreLimited) {
@@ -45,11 +46,11 @@ TEST_F(RegistrationLimitsTest, RegionsPerNicAreLimited) {
     holds.push_back(table_.Register(*memory.back(), kNic));
     EXPECT_EQ(holds.back()->ready(), i < 3) << i;
   }
-  EXPECT_EQ(table_.UsageOf(kNic).regions, 3u);
+  EXPECT_EQ(table_.UsageOf(kNic.nic).regions, 3u);
   EXPECT_EQ(table_.Find(*memory[3], kNic), std::nullopt);
   holds.clear();
-  EXPECT_EQ(table_.UsageOf(kNic).regions, 0u);
-  EXPECT_EQ(table_.UsageOf(kNic).bytes, 0u);
+  EXPECT_EQ(table_.UsageOf(kNic.nic).regions, 0u);
+  EXPECT_EQ(table_.UsageOf(kNic.nic).bytes, 0u);
 }
 
 TEST_F(RegistrationLimitsTest, AHugeRegionDoesNotOverflowTheLimit) {

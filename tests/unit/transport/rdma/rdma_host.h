@@ -17,9 +17,10 @@ namespace mccs {
 // Registrar: RdmaRegistrar or derived from it.
 template <typename OwnRegistrar = RdmaRegistrar>
 struct RdmaHost {
-  // The lanes use the first NIC.
-  RdmaHost(const std::vector<RdmaNic>& nics, Random& random) : pairs(nics, random) {
-    own = transport.Register(ProcessMemory::Get(), nics.front().address);
+  // The lanes use the first NIC, for one tenant.
+  RdmaHost(const std::vector<RdmaNic>& nics, const std::string& tenant, Random& random)
+      : pairs(nics, random) {
+    own = transport.Register(ProcessMemory::Get(), {.nic = nics.front().address, .tenant = tenant});
     MCCS_CHECK(own->ready());
     held.started = 0;
     own_usage = transport.registrations().UsageOf(nics.front().address);

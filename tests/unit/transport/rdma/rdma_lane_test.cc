@@ -20,6 +20,7 @@
 namespace mccs {
 namespace rdma_lane_test {
 
+constexpr const char* kTenant = "a";
 constexpr LaneShape kShape{.slots = 8, .slot_bytes = 64'000};
 
 std::string AddressOf(size_t host) {
@@ -43,14 +44,15 @@ class RdmaLaneTest : public testing::Test {
       FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
       nics_.push_back(&nic);
       hosts_.push_back(std::make_unique<RdmaHost<>>(
-          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_));
+          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, kTenant, random_));
     }
   }
 
   RdmaHost<>& host(size_t h) { return *hosts_[h]; }
   FakeNic& nic(size_t h) { return *nics_[h]; }
 
-  static LaneIdentity IdentityAt(bool sender, size_t from, size_t to, uint8_t traffic_class) {
+  static LaneIdentity IdentityAt(bool sender, size_t from, size_t to, uint8_t traffic_class,
+                                 const std::string& tenant) {
     const size_t self = sender ? from : to, peer = sender ? to : from;
     return {.communicator = CommId(7),
             .epoch = Epoch(1),
@@ -58,19 +60,21 @@ class RdmaLaneTest : public testing::Test {
             .from = HostIndex(static_cast<int>(from)),
             .to = HostIndex(static_cast<int>(to)),
             .queues = {.peer = {AddressOf(peer), 7400},
-                       .nic = {AddressOf(self)},
+                       .domain = {.nic = {AddressOf(self)}, .tenant = tenant},
                        .traffic_class = TrafficClass(traffic_class)}};
   }
 
-  Lane& Open(size_t from, size_t to, uint8_t traffic_class = 0, bool has_slots = true) {
+  Lane& Open(size_t from, size_t to, uint8_t traffic_class = 0, bool has_slots = true,
+             const std::string& tenant = kTenant) {
     Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
     lane.from = from;
     lane.to = to;
     if (has_slots) lane.slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
-    lane.send =
-        host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class), kShape);
-    lane.recv = host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class), kShape,
-                                                has_slots ? SpanOf(lane.slots) : RegionSpan{});
+    lane.send = host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class, tenant),
+                                                  kShape);
+    lane.recv =
+        host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class, tenant), kShape,
+                                        has_slots ? SpanOf(lane.slots) : RegionSpan{});
     auto listener = network_.HostNetwork(AddressOf(to)).Listen({});
     MCCS_CHECK(listener.ok());
     auto sender = network_.HostNetwork(AddressOf(from)).Connect((*listener)->local(), {});
@@ -168,6 +172,20 @@ TEST_F(RdmaLaneTest, LanesOfBothDirectionsShareAQueuePair) {
   EXPECT_EQ(nic(1).queue_pairs(), 0u);
 }
 
+TEST_F(RdmaLaneTest, TenantsShareNeitherQueuePairsNorMemory) {
+  Start(2);
+  Open(0, 1);
+  Lane& other = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/false, "b");
+  ASSERT_TRUE(RunUntil([&] { return Ready(*lanes_[0]) && Ready(other); }));
+  EXPECT_EQ(nic(0).queue_pairs(), 2u);
+  // The process's memory is registered for the first tenant only.
+  const std::vector<std::byte> memory(1'000);
+  const auto exposed = other.recv->Expose(ExposureName(1), SpanOf(memory));
+  EXPECT_THAT(exposed.status().message(), Mentions("not registered", AddressOf(1)));
+  const auto posted = other.send->Post(SpanOf(memory), {});
+  EXPECT_THAT(posted.status().message(), Mentions("not registered", AddressOf(0)));
+}
+
 TEST_F(RdmaLaneTest, ManyPeersNeedOneQueuePairPerClass) {
   constexpr size_t kPeers = 128;
   constexpr uint8_t kClasses = 4;
@@ -208,7 +226,7 @@ TEST_F(RdmaLaneTest, ANicWithoutReceiveEntriesStallsTheLaneWithAReason) {
   Lane& second = Open(0, 2);
   ASSERT_TRUE(RunUntil([&] { return second.send->state() == LaneState::kStalled; }));
   EXPECT_THAT(second.send->status().message(),
-              Mentions("fake0", "no free receive entries", "1 queue pairs"));
+              Mentions("fake0", "no free receive entries for tenant a"));
   EXPECT_TRUE(Ready(*lanes_[0]));
 }
 
