@@ -72,6 +72,7 @@ class ExposedMemory {
   };
   std::optional<Change> TakeChange();
   bool has_changes() const { return !changes_.empty(); }
+  bool empty() const { return exposures_.empty(); }
   // The peer has a new connection and knows nothing.
   void RepeatAll();
 

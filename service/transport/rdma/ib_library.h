@@ -17,9 +17,9 @@ namespace mccs {
 #define MCCS_IB_FUNCTIONS(F)                                                                     \
   F(get_device_list) F(free_device_list) F(get_device_name) F(open_device) F(close_device)       \
   F(query_device) F(query_port) F(query_gid) F(alloc_pd) F(dealloc_pd) F(reg_mr) F(dereg_mr)     \
-  F(create_comp_channel) F(destroy_comp_channel) F(create_cq) F(destroy_cq) F(get_cq_event)      \
-  F(ack_cq_events) F(create_srq) F(destroy_srq) F(create_qp) F(modify_qp) F(destroy_qp)          \
-  F(get_async_event) F(ack_async_event) F(wc_status_str) F(event_type_str) F(port_state_str)
+  F(create_comp_channel) F(destroy_comp_channel) F(create_cq) F(resize_cq) F(destroy_cq)         \
+  F(get_cq_event) F(ack_cq_events) F(create_srq) F(destroy_srq) F(create_qp) F(modify_qp)        \
+  F(destroy_qp) F(get_async_event) F(ack_async_event) F(wc_status_str) F(event_type_str) F(port_state_str)
 // clang-format on
 
 struct IbLibrary {

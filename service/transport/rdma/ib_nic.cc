@@ -12,6 +12,8 @@ namespace {
 // Consumed receive entries are refilled when there are so many.
 constexpr uint32_t kRefillAtOnce = 16;
 constexpr int kPolledAtOnce = 64;
+// wr_id of receives: this bit, the id of the receive queue, the entry in the lower half.
+constexpr uint64_t kReceived = uint64_t{1} << 63;
 
 uint16_t MtuBytes(ibv_mtu mtu) { return static_cast<uint16_t>(128u << mtu); }
 
@@ -135,6 +137,7 @@ absl::StatusOr<std::unique_ptr<ProtectionDomain>> IbNic::MakeDomain() {
       std::unique_ptr<IbReceiveQueue> receives,
       IbReceiveQueue::Make(library, domain.get(), ++last_queue_,
                            attributes_.receive_entries + kRefillAtOnce, attributes_.device));
+  MCCS_RETURN_IF_ERROR(ReserveCompletions(receives->entries()));
   Refill(*receives, 1);
   return std::make_unique<IbDomain>(*this, std::move(domain), std::move(receives));
 }
@@ -148,7 +151,10 @@ IbDomain::IbDomain(IbNic& nic, Owned<ibv_pd> domain, std::unique_ptr<IbReceiveQu
   nic_.Add(*receives_);
 }
 
-IbDomain::~IbDomain() { nic_.Remove(*receives_); }
+IbDomain::~IbDomain() {
+  nic_.Remove(*receives_);
+  nic_.ReturnCompletions(receives_->entries());
+}
 
 absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLibrary& library,
                                                                      ibv_pd* domain, uint64_t id,
@@ -181,7 +187,7 @@ size_t IbReceiveQueue::Refill(size_t at_least) {
     pieces_[i] = {.addr = reinterpret_cast<uintptr_t>(messages_[used_[i]].data()),
                   .length = kMessageBytes,
                   .lkey = region_->lkey};
-    requests_[i].wr_id = id_ << 32 | used_[i];
+    requests_[i].wr_id = kReceived | id_ << 32 | used_[i];
     requests_[i].sg_list = &pieces_[i];
     requests_[i].num_sge = 1;
     if (i + 1 < count) requests_[i].next = &requests_[i + 1];
@@ -205,6 +211,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
   Owned<ibv_qp> made((library.create_qp)(static_cast<IbDomain&>(domain).get(), &attributes),
                      library.destroy_qp);
   if (made == nullptr) return Error("cannot make a queue pair");
+  MCCS_RETURN_IF_ERROR(ReserveCompletions(pair_options.requests));
   // Any 24 bits do; a new queue pair must not accept packets of an old one.
   const auto ticks =
       static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -215,6 +222,27 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
 }
 
 // ---- Completions --------------------------------------------------------------------------------
+
+// An overflow would end the whole device for this daemon. Each request may complete, when a queue
+// pair fails, and each consumed receive entry does.
+absl::Status IbNic::ReserveCompletions(uint32_t count) {
+  const uint32_t needed = reserved_completions_ + count;
+  const auto have = static_cast<uint32_t>(completion_queue_->cqe);
+  if (needed > have) {
+    ibv_device_attr device{};
+    (library.query_device)(device_.get(), &device);
+    const int wanted =
+        std::max(static_cast<int>(needed), std::min(static_cast<int>(2 * have), device.max_cqe));
+    const int error = (library.resize_cq)(completion_queue_.get(), wanted);
+    if (error != 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("RDMA device ", attributes_.device, ": its completion queue has ", have,
+                       " entries, and cannot get ", wanted, ": ", std::strerror(error)));
+    }
+  }
+  reserved_completions_ = needed;
+  return absl::OkStatus();
+}
 
 void IbNic::Refill(IbReceiveQueue& queue, size_t at_least) {
   const size_t refilled = queue.Refill(at_least);
@@ -238,19 +266,22 @@ Completion IbNic::Convert(const ibv_wc& from) {
   to.status = StatusOf(from.status);
   to.vendor_error = from.vendor_err;
   to.queue_pair = QueuePairNumber(from.qp_num);
-  const bool received = from.status == IBV_WC_SUCCESS && (from.opcode & IBV_WC_RECV) != 0;
-  if (!received) {
+  if ((from.wr_id & kReceived) == 0) {
     to.kind = Completion::Kind::kRequest;
     to.id = from.wr_id;
     return to;
   }
-  to.bytes = from.byte_len;
-  const bool written = from.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-  to.kind = written ? Completion::Kind::kWritten : Completion::Kind::kMessage;
+  const bool failed = from.status != IBV_WC_SUCCESS;
+  const bool written = !failed && from.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  to.kind = failed    ? Completion::Kind::kReceiveFailed
+            : written ? Completion::Kind::kWritten
+                      : Completion::Kind::kMessage;
+  to.bytes = failed ? 0 : from.byte_len;
   if (written) to.immediate = ntohl(from.imm_data);
-  const auto queue = receives_.find(from.wr_id >> 32);
+  const auto queue = receives_.find((from.wr_id & ~kReceived) >> 32);
   if (queue == receives_.end()) return to;  // its domain has ended, and its queue pairs before
-  queue->second->Take(static_cast<uint32_t>(from.wr_id), written ? 0 : from.byte_len, &to.message);
+  queue->second->Take(static_cast<uint32_t>(from.wr_id),
+                      to.kind == Completion::Kind::kMessage ? from.byte_len : 0, &to.message);
   Refill(*queue->second, kRefillAtOnce);
   return to;
 }
@@ -277,10 +308,10 @@ std::optional<VerbsEvent> IbNic::TakeEvent() {
       }
       break;
     case IBV_EVENT_PORT_ERR:
-      result.kind = VerbsEvent::Kind::kPortDown;
-      break;
     case IBV_EVENT_PORT_ACTIVE:
-      result.kind = VerbsEvent::Kind::kPortUp;
+      result.kind = event.element.port_num != attributes_.port ? VerbsEvent::Kind::kOther
+                    : event.event_type == IBV_EVENT_PORT_ERR   ? VerbsEvent::Kind::kPortDown
+                                                               : VerbsEvent::Kind::kPortUp;
       break;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:

@@ -66,6 +66,7 @@ class IbReceiveQueue {
                                                               uint32_t entries,
                                                               const std::string& device);
 
+  uint32_t entries() const { return static_cast<uint32_t>(messages_.size()); }
   uint64_t id() const { return id_; }
   ibv_srq* get() const { return queue_.get(); }
   // The message in a consumed entry. The entry is refilled later.
@@ -81,7 +82,7 @@ class IbReceiveQueue {
     for (uint32_t i = 0; i < entries; ++i) used_.push_back(i);
   }
 
-  const uint64_t id_;  // in the upper half of wr_id
+  const uint64_t id_;  // in wr_id
   std::vector<VerbsMessage> messages_;
   Owned<ibv_mr> region_{nullptr, nullptr};
   Owned<ibv_srq> queue_{nullptr, nullptr};
@@ -99,8 +100,9 @@ class IbDomain final : public ProtectionDomain {
 
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                          uint64_t bytes) override {
-    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                       (attributes_.windows ? IBV_ACCESS_MW_BIND : 0);
+    // Peers write through windows where there are any, so they know no key of the region itself.
+    const int access = IBV_ACCESS_LOCAL_WRITE |
+                       (attributes_.windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE);
     Owned<ibv_mr> region((library_.reg_mr)(domain_.get(), address, bytes, access),
                          library_.dereg_mr);
     if (region == nullptr) {
@@ -158,6 +160,9 @@ class IbNic final : public VerbsNic {
   void Remove(QueuePairNumber number) { pairs_.erase(number); }
   void Add(IbReceiveQueue& queue) { receives_[queue.id()] = &queue; }
   void Remove(const IbReceiveQueue& queue) { receives_.erase(queue.id()); }
+  // Makes room in the completion queue for completions that may be there before it is polled.
+  absl::Status ReserveCompletions(uint32_t count);
+  void ReturnCompletions(uint32_t count) { reserved_completions_ -= count; }
   void CountRequests(size_t count) { counters_.requests += count; }
 
   const IbLibrary& library;
@@ -177,6 +182,7 @@ class IbNic final : public VerbsNic {
   Owned<ibv_context> device_{nullptr, nullptr};
   Owned<ibv_comp_channel> channel_{nullptr, nullptr};
   Owned<ibv_cq> completion_queue_{nullptr, nullptr};
+  uint32_t reserved_completions_ = 0;
   uint64_t last_queue_ = 0;
   std::map<uint64_t, IbReceiveQueue*> receives_;
   std::vector<ibv_wc> polled_;
@@ -203,7 +209,10 @@ class IbQueuePair final : public QueuePair {
         number_(QueuePairNumber(pair_->qp_num)) {
     nic_.Add(*this, number_);
   }
-  ~IbQueuePair() override { nic_.Remove(number_); }
+  ~IbQueuePair() override {
+    nic_.Remove(number_);
+    nic_.ReturnCompletions(options_.requests);
+  }
 
   absl::Status Initialize();
 

@@ -51,7 +51,7 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
   send.sq_psn = first_packet_;
   send.timeout = nic_.options.timeout;
   send.retry_cnt = nic_.options.retries;
-  send.rnr_retry = 7;  // no limit
+  send.rnr_retry = 6;  // 7: no limit
   send.max_rd_atomic = 1;
   error =
       (nic_.library.modify_qp)(pair_.get(), &send,

@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<IbPort>> ListIbPorts();
 
 struct IbNicOptions {
   uint32_t receive_entries = 4096;  // of each domain
-  uint32_t completions = 32768;
+  uint32_t completions = 8192;      // at first; more as queue pairs are made
   uint8_t service_level = 0;
   uint8_t timeout = 14;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint8_t retries = 7;

@@ -15,6 +15,9 @@ namespace {
 // At least one request in so many is signaled, so that room is freed in time.
 constexpr uint32_t kSignalEvery = 16;
 constexpr size_t kMaxLanes = size_t{1} << 16;
+// A request's id: the serial of its pair, and its number. A completion of a pair that has ended may
+// be polled when another one has its queue pair's number.
+constexpr int kSerialShift = 40;
 
 }  // namespace
 
@@ -23,8 +26,9 @@ PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, std::unique_ptr<QueuePair
     : domain_(std::move(domain)),
       queue_pair_(std::move(queue_pair)),
       number_(queue_pair_->address().number),
-      options_(options) {
-  MCCS_CHECK(options.receives >= 4);
+      options_(options),
+      completed_(uint64_t{options.serial} << kSerialShift) {
+  MCCS_CHECK(options.receives >= kLeastReceives);
   domain_->granted += options.receives;
 }
 
@@ -32,9 +36,9 @@ PeerPair::~PeerPair() { domain_->granted -= options_.receives; }
 
 absl::Status PeerPair::Connect(const QueuePairAddress& peer, uint32_t receives) {
   MCCS_CHECK(!connected());
-  if (receives < 2 || receives > std::numeric_limits<uint8_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the peer grants ", receives, " receives; expected 2 to 255"));
+  if (receives < kLeastReceives || receives > std::numeric_limits<uint8_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the peer grants ", receives, " receives; expected ", kLeastReceives, " to 255"));
   }
   const absl::Status status = queue_pair_->Connect(peer);
   if (!status.ok()) return status;
@@ -67,13 +71,13 @@ PeerPair::User* PeerPair::Find(LaneNumber number) {
 // ---- Sending ------------------------------------------------------------------------------------
 
 void PeerPair::Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate,
-                     uint64_t cookie, bool signaled) {
+                     uint64_t cookie) {
   MCCS_CHECK(HasRoomFor(1));
   --peer_receives_;
   immediate.returned = TakeReturns();
   request.kind = WorkRequest::Kind::kWrite;
   request.immediate = wire::PackImmediate(immediate);
-  Queue(user, request, cookie, /*reports=*/true, signaled);
+  Queue(user, request, cookie, /*reports=*/true, /*signaled=*/false);
 }
 
 void PeerPair::Send(LaneNumber user, wire::PairMessage message) {
@@ -98,6 +102,7 @@ void PeerPair::Queue(LaneNumber user, const WorkRequest& request, uint64_t cooki
   queued.signaled = signaled || ++unsignaled_ >= kSignalEvery;
   if (queued.signaled) unsignaled_ = 0;
   outstanding_.push_back({.user = user, .cookie = cookie, .reports = reports});
+  batch_reports_ |= reports;
 }
 
 uint8_t PeerPair::TakeReturns() {
@@ -117,17 +122,15 @@ void PeerPair::QueueReturns(bool signaled) {
   Queue(LaneNumber(), request, 0, /*reports=*/false, signaled);
 }
 
-bool PeerPair::Signal() {
-  if (unsignaled_ == 0) return true;
-  if (!HasRoomFor(1)) return false;
-  QueueReturns(/*signaled=*/true);
-  return true;
-}
-
 bool PeerPair::Flush() {
   const bool room = usable() && peer_receives_ > 0 && outstanding() < options_.requests;
   if (room && owed_ >= options_.receives / 2u) QueueReturns(/*signaled=*/false);
   if (batch_.empty()) return false;
+  // A user's last request completes without further ones.
+  if (std::exchange(batch_reports_, false)) {
+    batch_.back().signaled = true;
+    unsignaled_ = 0;
+  }
   const absl::Status posted = queue_pair_->Post(batch_);
   batch_.clear();
   if (!posted.ok()) Break(posted);
@@ -139,50 +142,77 @@ bool PeerPair::Flush() {
 void PeerPair::OnCompletion(const Completion& completion) {
   switch (completion.kind) {
     case Completion::Kind::kRequest:
-      if (completion.status == CompletionStatus::kSuccess) {
-        Complete(completion.id);
-      } else if (completion.status != CompletionStatus::kFlushed) {
-        const uint64_t index = completion.id - completed_;
-        if (completion.id < completed_ || index >= outstanding_.size()) {
-          ++unknown_;
-          return;
-        }
-        if (completion.id > completed_) Complete(completion.id - 1);
-        const Outstanding failed = outstanding_.front();
-        if (completion.status == CompletionStatus::kRemoteAccess && failed.reports) {
-          if (User* const user = Find(failed.user)) user->OnWriteFault(failed.cookie);
-        }
-        Break(absl::UnavailableError(
-            absl::StrCat("RDMA request failed: ", std::string(Name(completion.status)),
-                         " (vendor error ", completion.vendor_error, ")")));
-      } else {
-        Break(absl::UnavailableError("the queue pair has failed"));
-      }
-      return;
+      OnRequest(completion);
+      break;
+    case Completion::Kind::kReceiveFailed:
+      Break(absl::UnavailableError(absl::StrCat("a message of the peer was not received: ",
+                                                std::string(Name(completion.status)))));
+      break;
     case Completion::Kind::kMessage: {
-      ++owed_;
       const auto message = std::bit_cast<wire::PairMessage>(completion.message);
-      AddReturned(message.returned);
-      if (message.kind == wire::PairMessageKind::kReturn) return;
+      if (!OnArrival(message.returned) || message.kind == wire::PairMessageKind::kReturn) break;
       if (User* const user = Find(LaneNumber(message.lane))) {
         user->OnMessage(message);
       } else {
         ++unknown_;
       }
-      return;
+      break;
     }
     case Completion::Kind::kWritten: {
-      ++owed_;
       const wire::ImmediateFields immediate = wire::UnpackImmediate(completion.immediate);
-      AddReturned(immediate.returned);
+      if (!OnArrival(immediate.returned)) break;
       if (User* const user = Find(LaneNumber(immediate.lane))) {
         user->OnWritten(immediate, completion.bytes);
       } else {
         ++unknown_;
       }
-      return;
+      break;
     }
   }
+  WakeWaiting();
+}
+
+bool PeerPair::OnArrival(uint8_t returned) {
+  if (++owed_ > options_.receives) {
+    Break(absl::UnavailableError("the peer uses more receives than it was granted"));
+    return false;
+  }
+  AddReturned(returned);
+  return true;
+}
+
+void PeerPair::WakeWaiting() {
+  if (waiting_.empty() || !HasRoomFor(1)) return;
+  for (const LaneNumber number : std::exchange(waiting_, {})) {
+    if (User* const user = Find(number)) user->OnRoom();
+  }
+}
+
+void PeerPair::SetSettled() {
+  settled_ = true;
+  const auto users = users_;  // they may leave
+  for (const auto& [number, user] : users) {
+    if (users_.contains(number)) user->OnPairLost(status_);
+  }
+}
+
+void PeerPair::OnRequest(const Completion& completion) {
+  if (completion.id < completed_ || completion.id - completed_ >= outstanding_.size()) {
+    ++unknown_;
+    return;
+  }
+  if (completion.status == CompletionStatus::kSuccess) return Complete(completion.id);
+  if (completion.status == CompletionStatus::kFlushed) {
+    return Break(absl::UnavailableError("the queue pair has failed"));
+  }
+  if (completion.id > completed_) Complete(completion.id - 1);
+  const Outstanding failed = outstanding_.front();
+  if (completion.status == CompletionStatus::kRemoteAccess && failed.reports) {
+    if (User* const user = Find(failed.user)) user->OnWriteFault(failed.cookie);
+  }
+  Break(absl::UnavailableError(
+      absl::StrCat("RDMA request failed: ", std::string(Name(completion.status)), " (vendor error ",
+                   completion.vendor_error, ")")));
 }
 
 void PeerPair::AddReturned(uint8_t count) {

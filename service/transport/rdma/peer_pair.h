@@ -38,9 +38,12 @@ struct PairDomain {
   uint32_t granted = 0;  // receive entries that belong to queue pairs
 };
 
+// Of one end: for a tag with its slice, and a message that returns receives.
+inline constexpr uint32_t kLeastReceives = 4;
+
 class PeerPair : public std::enable_shared_from_this<PeerPair> {
  public:
-  // A lane end. Called within PeerPair's functions that handle completions.
+  // A lane end. Called within PeerPair's functions.
   class User {
    public:
     virtual ~User() = default;
@@ -50,14 +53,17 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     virtual void OnWriteFault(uint64_t cookie) = 0;
     virtual void OnMessage(const wire::PairMessage& message) = 0;
     virtual void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) = 0;
-    // The queue pair does not work any more.
+    // A Claim that was refused may succeed now.
+    virtual void OnRoom() = 0;
+    // The queue pair does not work any more; and once more when it is settled().
     virtual void OnPairLost(const absl::Status& why) = 0;
   };
 
   struct Options {
     wire::PairName name{};
-    uint32_t requests = 256;                            // of the queue pair
-    uint8_t receives = 64;                              // entries that the peer may use; at least 4
+    uint32_t serial = 0;      // of the pairs of a NIC: part of the ids of its requests
+    uint32_t requests = 256;  // of the queue pair
+    uint8_t receives = 64;    // entries that the peer may use; at least kLeastReceives
     std::function<void(PeerPair&)> on_break = nullptr;  // called once
   };
 
@@ -85,29 +91,30 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // It does not work any more, and its users know of all that has arrived.
   bool settled() const { return settled_; }
   // All completions have been delivered that were in the queue after it had drained.
-  void SetSettled() { settled_ = true; }
+  void SetSettled();
 
   // kResourceExhausted: it has 65,536 lanes. LIFETIME: `user` until Leave.
   absl::StatusOr<LaneNumber> Join(User& user);
   void Leave(LaneNumber number);
   size_t users() const { return users_.size(); }
 
-  // Whether the user may Send `count` requests, of which each takes an entry at the peer.
-  bool HasRoomFor(uint32_t count) const {
-    return usable() && outstanding() + count <= options_.requests && peer_receives_ > count;
+  // Whether the user may send `count` requests, of which each takes an entry at the peer. If not,
+  // it is told when to try again.
+  bool Claim(LaneNumber user, uint32_t count) {
+    if (HasRoomFor(count)) return true;
+    if (usable()) waiting_.push_back(user);
+    return false;
   }
   // Requests of this host's own that take no entry: kBind, kInvalidate.
   bool HasRoomForLocal(uint32_t count) const {
     return usable() && outstanding() + count <= options_.requests;
   }
   // Each queues a request for Flush. REQUIRES: room.
-  // `cookie`: for OnSent if `signaled`, and OnWriteFault.
-  void Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate, uint64_t cookie,
-             bool signaled);
+  // `cookie`: for OnSent and OnWriteFault.
+  void Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate,
+             uint64_t cookie);
   void Send(LaneNumber user, wire::PairMessage message);
   void PostLocal(LaneNumber user, const WorkRequest& request, uint64_t cookie);
-  // Ensures that all requests so far are going to complete. Returns false if there is no room now.
-  bool Signal();
   // Posts what is queued, and returns receives if many are owed. Returns true if it posted any.
   bool Flush();
 
@@ -127,6 +134,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     bool reports = false;  // its user has a cookie
   };
 
+  bool HasRoomFor(uint32_t count) const {
+    return usable() && outstanding() + count <= options_.requests && peer_receives_ > count;
+  }
   size_t outstanding() const { return outstanding_.size(); }
   User* Find(LaneNumber number);
   void Queue(LaneNumber user, const WorkRequest& request, uint64_t cookie, bool reports,
@@ -134,6 +144,10 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // Takes the number of receives to return with the next request.
   uint8_t TakeReturns();
   void QueueReturns(bool signaled);
+  void OnRequest(const Completion& completion);
+  // A message or a slice has arrived, which took an entry here. Returns whether it may be used.
+  bool OnArrival(uint8_t returned);
+  void WakeWaiting();
   void AddReturned(uint8_t count);
   void Complete(uint64_t through);
 
@@ -149,9 +163,11 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   absl::flat_hash_map<LaneNumber, User*> users_;
   LaneNumber last_number_;
 
+  std::vector<LaneNumber> waiting_;  // refused by Claim
   std::vector<WorkRequest> batch_;
+  bool batch_reports_ = false;  // one of it has a user's cookie
   std::deque<Outstanding> outstanding_;
-  uint64_t completed_ = 0;   // requests before outstanding_.front()
+  uint64_t completed_;       // requests before outstanding_.front()
   uint32_t unsignaled_ = 0;  // since the last signaled one
 
   uint32_t peer_receives_ = 0;  // entries at the peer that this end may use

@@ -18,7 +18,6 @@ constexpr int kMaxPollsPerTurn = 16;
 // Receive entries that a queue pair gets: fewer, the fewer are free. So 4,000 queue pairs can share
 // 32,768 entries, and the first ones have enough for slices of a few channels.
 constexpr uint32_t kMostReceives = 32;
-constexpr uint32_t kLeastReceives = 4;
 
 constexpr uint32_t kRequestsPerPair = 256;
 
@@ -74,7 +73,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& k
   wire::PairName name;
   random_.Fill(std::as_writable_bytes(std::span(name)));
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(key, name));
-  // Of pairs that have ended. At most as many as there are pairs are kept.
+  // Entries of pairs that have ended.
   if (by_key_.size() > 2 * by_name_.size()) {
     absl::erase_if(by_key_, [](const auto& known) { return known.second.expired(); });
   }
@@ -121,6 +120,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(const PairKey& key,
                                                 .source_port = key.source_port}));
   const PeerPair::Options options{
       .name = name,
+      .serial = ++nic.last_serial,
       .requests = kRequestsPerPair,
       .receives = static_cast<uint8_t>(receives),
       .on_break = [&nic](PeerPair& broken) { nic.broken.push_back(broken.weak_from_this()); }};
@@ -170,6 +170,7 @@ bool PeerPairs::PollNic(Nic& nic) {
     if (pair != nullptr) drained.push_back(std::move(pair));
     return true;
   });
+  std::vector<std::shared_ptr<PeerPair>> served;
   bool emptied = false;
   for (int i = 0; i < kMaxPollsPerTurn && !emptied; ++i) {
     const size_t polled = nic.verbs->Poll(completions_);
@@ -184,8 +185,11 @@ bool PeerPairs::PollNic(Nic& nic) {
       // Its last user may leave.
       const std::shared_ptr<PeerPair> kept = pair->second->shared_from_this();
       kept->OnCompletion(completion);
+      if (served.empty() || served.back() != kept) served.push_back(kept);
     }
   }
+  // Returns receives that no lane's turn returns.
+  for (const std::shared_ptr<PeerPair>& pair : served) pair->Flush();
   for (const std::shared_ptr<PeerPair>& pair : drained) {
     if (emptied) {
       pair->SetSettled();

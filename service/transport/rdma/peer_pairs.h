@@ -87,6 +87,7 @@ class PeerPairs {
     VerbsNic* verbs = nullptr;
     absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
     absl::flat_hash_map<QueuePairNumber, PeerPair*> by_number;
+    uint32_t last_serial = 0;                     // of its pairs; only the lowest 24 bits count
     std::vector<std::weak_ptr<PeerPair>> broken;  // not settled yet
   };
 

@@ -108,6 +108,7 @@ class RdmaSendLane final : public SendLane, private RdmaLaneLink::Owner {
   void OnWriteFault(uint64_t cookie) override;
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
+  void OnRoom() override { OnEvent(); }
   void OnPairLost() override { OnEvent(); }
 
   Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
@@ -157,6 +158,8 @@ class RdmaSendLane final : public SendLane, private RdmaLaneLink::Owner {
   bool event_ = false;  // since the last Poll
   NicDomain domain_;    // of the current connection
 
+  bool awaits_hello_ = false;  // on the current connection
+  bool pair_failed_ = false;   // that of a connection before; the receiver does not know it yet
   bool has_slots_ = false;
   // Of the peer; its key is 0 without slots. Nothing: the peer has not told all that it exposes.
   std::optional<Place> slots_;
@@ -219,7 +222,8 @@ class RdmaRecvLane final : public RecvLane, private RdmaLaneLink::Owner {
   struct Granted {
     Landing landing = Landing::kDiscarded;
     RegionSpan memory;  // of its owner
-    Window window;      // null: through the bounce buffer, or discarded
+    Window window;  // its end ends the access; null if the NIC has none, or the slice is discarded
+    bool bounced = false;  // the payload goes to the bounce buffer first
   };
 
   // RdmaLaneLink::Owner
@@ -231,6 +235,7 @@ class RdmaRecvLane final : public RecvLane, private RdmaLaneLink::Owner {
   void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
+  void OnRoom() override { OnEvent(); }
   void OnPairLost() override;
 
   void OnEvent() {
@@ -251,6 +256,7 @@ class RdmaRecvLane final : public RecvLane, private RdmaLaneLink::Owner {
   Landing LandInSlot(const Entry& entry);
   void TakeGranted(Granted granted);
   bool FlushMessages();
+  bool ClaimRoom();
   bool SendSlots();
   bool SendExposure();
   bool SendGrant();

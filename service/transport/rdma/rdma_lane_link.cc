@@ -8,6 +8,13 @@
 #include "base/check.h"
 
 namespace mccs {
+namespace {
+
+// A correct peer sends four frames at most on one connection.
+constexpr int kFramesPerPoll = 4;
+constexpr int kMaxRejected = 2;
+
+}  // namespace
 
 void RdmaLaneLink::Attach(std::unique_ptr<Connection> connection, const SharedQueueKey& queues) {
   step_ = Step::kIdle;
@@ -16,7 +23,8 @@ void RdmaLaneLink::Attach(std::unique_ptr<Connection> connection, const SharedQu
   if (!link_.Attach(std::move(connection))) return;
   out_.clear();
   out_bytes_ = in_bytes_ = 0;
-  stalls_ = false;
+  stalls_ = offered_again_ = false;
+  rejected_ = 0;
   queues_ = queues;
   step_ = role_ == Role::kSender ? Step::kHello : Step::kPeerHello;
 }
@@ -114,9 +122,11 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
   switch (frame.magic) {
     case wire::kPairOfferMagic: {
       if (step_ != Step::kPair || maker_) return FailUnexpected(frame.magic);
+      if (frame.gid != peer_gid_) return link_.Fail("it offers a queue pair of another NIC");
       absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.Accept(KeyOfPair(), frame);
       if (!pair.ok()) return link_.Stall(pair.status());
       if (*pair == nullptr) {
+        if (++rejected_ > kMaxRejected) return link_.Fail("it offers only pairs that have ended");
         wire::PairFrame gone{};
         gone.magic = wire::kPairGoneMagic;
         return Push(gone);
@@ -130,6 +140,7 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
     }
     case wire::kPairAcceptMagic:
       if (step_ != Step::kPair || !maker_) return FailUnexpected(frame.magic);
+      if (frame.gid != peer_gid_) return link_.Fail("it accepts with a queue pair of another NIC");
       if (pair_->connected() && pair_->peer_number() != QueuePairNumber(frame.queue_pair)) {
         return OfferAnother();  // the peer's first end has ended
       }
@@ -163,6 +174,10 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
 }
 
 void RdmaLaneLink::OfferAnother() {
+  // Of the pairs of lanes that were set up at the same time, one at most is found to have ended.
+  if (std::exchange(offered_again_, true)) {
+    return link_.Stall(absl::UnavailableError("the peer rejected two queue pairs"));
+  }
   const std::shared_ptr<PeerPair> gone = pair_;
   LeavePair();
   gone->Break(absl::UnavailableError("the peer's end has failed"));
@@ -214,7 +229,9 @@ absl::Status RdmaLaneLink::LostStatus(const absl::Status& why) const {
 }
 
 // Returns the connection, on which the sender may answer; null: it does not take the frame now.
-std::unique_ptr<Connection> RdmaLaneLink::AnnounceLoss(std::unique_ptr<Connection> connection) {
+std::unique_ptr<Connection> RdmaLaneLink::AnnounceLoss(
+    std::unique_ptr<Connection> connection) const {
+  if (!out_.empty()) return nullptr;  // it must not overtake them
   wire::PairFrame gone{};
   gone.magic = wire::kPairGoneMagic;
   const iovec whole{.iov_base = &gone, .iov_len = sizeof(gone)};
@@ -223,6 +240,7 @@ std::unique_ptr<Connection> RdmaLaneLink::AnnounceLoss(std::unique_ptr<Connectio
 }
 
 void RdmaLaneLink::SendFault(SliceNumber number, RemoteKey key) {
+  if (stalls_) return;
   wire::WriteFault fault{};
   fault.magic = wire::kWriteFaultMagic;
   fault.number = number;
@@ -280,7 +298,8 @@ bool RdmaLaneLink::WriteFrames() {
 
 bool RdmaLaneLink::ReadFrames() {
   bool moved = false;
-  while (link_.get() != nullptr && link_.get()->readable()) {
+  int left = kFramesPerPoll;
+  while (left > 0 && link_.get() != nullptr && link_.get()->readable()) {
     const iovec rest{.iov_base = in_.data() + in_bytes_, .iov_len = in_.size() - in_bytes_};
     const absl::StatusOr<size_t> got = link_.get()->Read({&rest, 1});
     if (!got.ok()) {
@@ -292,6 +311,7 @@ bool RdmaLaneLink::ReadFrames() {
     in_bytes_ += *got;
     if (in_bytes_ < in_.size()) continue;
     in_bytes_ = 0;
+    --left;
     OnFrame(in_);
   }
   return moved;

@@ -46,6 +46,7 @@ class RdmaLaneLink final : public PeerPair::User {
     virtual void OnWriteFault(uint64_t cookie) = 0;
     virtual void OnMessage(const wire::PairMessage& message) = 0;
     virtual void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) = 0;
+    virtual void OnRoom() = 0;
     virtual void OnPairLost() = 0;
   };
 
@@ -88,10 +89,11 @@ class RdmaLaneLink final : public PeerPair::User {
   void OnWriteFault(uint64_t cookie) override { owner_.OnWriteFault(cookie); }
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
+  void OnRoom() override { owner_.OnRoom(); }
   void OnPairLost(const absl::Status& why) override;
   void OnArrival();
   absl::Status LostStatus(const absl::Status& why) const;
-  static std::unique_ptr<Connection> AnnounceLoss(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> AnnounceLoss(std::unique_ptr<Connection> connection) const;
 
   bool WriteFrames();
   bool ReadFrames();
@@ -116,7 +118,9 @@ class RdmaLaneLink final : public PeerPair::User {
   LaneLink link_;
   Step step_ = Step::kIdle;
   bool maker_ = false;
-  bool stalls_ = false;  // when the last frame is written
+  bool stalls_ = false;         // when the last frame is written
+  bool offered_again_ = false;  // on this connection
+  int rejected_ = 0;            // offers of the peer, on this connection
   SharedQueueKey queues_;
   Gid peer_gid_{};
   uint16_t peer_source_port_ = 0;

@@ -38,7 +38,14 @@ RdmaRecvLane::RdmaRecvLane(const LaneIdentity& identity, const LaneShape& shape,
   SetQueues(identity.queues);
 }
 
+// Without windows only the end of the queue pair ends the peer's access to the slots.
 RdmaRecvLane::~RdmaRecvLane() {
+  const NicAttributes* const nic = shared_.pairs.Attributes(domain_.nic);
+  const bool accessible = slots_sent_ && has_slots() && nic != nullptr && !nic->windows;
+  if (accessible && link_.pair() != nullptr) {
+    link_.pair()->Break(
+        absl::UnavailableError("the memory of a lane's slots is not needed any more"));
+  }
   DropWindows();
   ReleaseBounce();
 }
@@ -133,8 +140,9 @@ void RdmaRecvLane::Withdraw(RemoteKey key) {
   RequestPoll();
   const auto bound = std::ranges::find(windows_, key, &std::pair<RemoteKey, Window>::first);
   if (bound == windows_.end()) return;
-  Invalidate(std::move(bound->second), key);
+  Window window = std::move(bound->second);
   windows_.erase(bound);
+  Invalidate(std::move(window), key);
 }
 
 // If there is no room for a request, the destructor of the window ends the access.
@@ -146,8 +154,8 @@ void RdmaRecvLane::Invalidate(Window window, RemoteKey key) {
   request.remote_key = window.key;
   request.signaled = true;
   pair->PostLocal(link_.number(), request, /*cookie=*/key.value());
-  pair->Flush();
   invalidating_.emplace_back(key, std::move(window));
+  pair->Flush();
 }
 
 bool RdmaRecvLane::IsAccessible(RemoteKey key) const {
@@ -189,6 +197,7 @@ bool RdmaRecvLane::Poll() {
     moved |= FlushMessages();
     if (link_.pair() != nullptr) moved |= link_.pair()->Flush();
   }
+  if (link_.link().failed()) DropWindows();  // the peer broke the protocol of the exchange
   return moved;
 }
 
@@ -198,16 +207,17 @@ void RdmaRecvLane::Attach(std::unique_ptr<Connection> connection) {
 
 bool RdmaRecvLane::FlushMessages() {
   bool moved = false;
-  // Each step binds a window at most, and sends one message.
-  while (link_.ready() && link_.pair()->HasRoomFor(2) &&
-         (SendExposure() || SendSlots() || SendGrant() || SendCredit())) {
+  while (link_.ready() && (SendExposure() || SendSlots() || SendGrant() || SendCredit())) {
     moved = true;
   }
   return moved;
 }
 
+// For a message, and the binding of a window.
+bool RdmaRecvLane::ClaimRoom() { return link_.pair()->Claim(link_.number(), 2); }
+
 bool RdmaRecvLane::SendExposure() {
-  if (!exposed_.has_changes()) return false;
+  if (!exposed_.has_changes() || !ClaimRoom()) return false;
   const ExposedMemory::Change change = *exposed_.TakeChange();
   wire::PairMessage message{};
   message.lane = link_.peer_lane();
@@ -237,7 +247,7 @@ bool RdmaRecvLane::SendExposure() {
 
 // Also tells that all is known that was exposed when the lane became ready.
 bool RdmaRecvLane::SendSlots() {
-  if (slots_sent_) return false;
+  if (slots_sent_ || !link_.ready() || exposed_.has_changes() || !ClaimRoom()) return false;
   wire::PairMessage message{};
   message.kind = wire::PairMessageKind::kSlots;
   message.lane = link_.peer_lane();
@@ -260,9 +270,9 @@ bool RdmaRecvLane::SendSlots() {
 }
 
 bool RdmaRecvLane::SendGrant() {
-  if (has_slots()) return false;
+  if (has_slots() || !link_.ready()) return false;
   while (granted_ < announced_ && !At(granted_).needs_grant) ++granted_;
-  if (granted_ == announced_) return false;
+  if (granted_ == announced_ || !ClaimRoom()) return false;
   std::optional<Granted> granted = ChooseGranted(At(granted_));
   if (!granted.has_value()) return false;
   wire::PairMessage message{};
@@ -270,12 +280,12 @@ bool RdmaRecvLane::SendGrant() {
                                                          : wire::PairMessageKind::kGrant;
   message.lane = link_.peer_lane();
   message.number = granted_;
-  if (granted->window.window != nullptr) {
-    message.address = reinterpret_cast<uintptr_t>(granted->memory.address());
-    message.key = granted->window.key;
-  } else if (granted->landing == Landing::kDirect) {
-    message.address = reinterpret_cast<uintptr_t>(bounce_->address());
-    message.key = shared_.Find(*bounce_, domain_)->remote_key();
+  if (granted->landing == Landing::kDirect) {
+    const std::byte* const place =
+        granted->bounced ? bounce_->address() : granted->memory.address();
+    message.address = reinterpret_cast<uintptr_t>(place);
+    message.key = granted->window.window != nullptr ? granted->window.key
+                                                    : shared_.Find(*bounce_, domain_)->remote_key();
   }
   link_.pair()->Send(link_.number(), message);
   granted_memory_.push_back(*std::move(granted));
@@ -306,7 +316,12 @@ std::optional<RdmaRecvLane::Granted> RdmaRecvLane::ChooseGranted(const Entry& en
     return granted;
   }
   if (!HasBounce()) return std::nullopt;
-  bounce_used_ = true;
+  if (shared_.pairs.Attributes(domain_.nic)->windows) {
+    std::optional<Window> window = Bind(WholeOf(*bounce_).Part(0, entry.bytes));
+    if (!window.has_value()) return std::nullopt;
+    granted.window = *std::move(window);
+  }
+  bounce_used_ = granted.bounced = true;
   return granted;
 }
 
@@ -332,9 +347,9 @@ void RdmaRecvLane::ReleaseBounce() {
 bool RdmaRecvLane::SendCredit() {
   const SliceNumber gain = released_ + shape_.slots - sent_credit_;
   const SliceNumber left = sent_credit_ - delivered_;
-  const bool is_short =
-      gain > 0 && (left <= 1 || (left <= shape_.slots / 2 && gain >= shape_.slots / 4));
-  if (!is_short) return false;
+  const bool is_short = link_.ready() && gain > 0 &&
+                        (left <= 1 || (left <= shape_.slots / 2 && gain >= shape_.slots / 4));
+  if (!is_short || !ClaimRoom()) return false;
   sent_credit_ = released_ + shape_.slots;
   wire::PairMessage message{};
   message.kind = wire::PairMessageKind::kCredit;
@@ -472,6 +487,9 @@ void RdmaRecvLane::OnWritten(const wire::ImmediateFields& immediate, uint32_t by
   }
   if (has_slots() && !has_tag_) return Fail("slice ", n, " has no tag");
   if (!has_slots() && n >= announced_) return Fail("slice ", n, " was not announced");
+  if (immediate.written && exposed_.empty() && invalidating_.empty()) {
+    return Fail("slice ", n, " was written to exposed memory, but there is none");
+  }
   Land(immediate.written, bytes);
 }
 
@@ -494,6 +512,8 @@ void RdmaRecvLane::Land(bool written, uint32_t bytes) {
     TakeGranted(std::move(granted));
   } else if (bytes != entry.bytes) {
     return Fail("slice ", delivered_, " has ", bytes, " bytes, ", entry.bytes, " announced");
+  } else if (!has_slots() && !written && bytes > 0) {
+    return Fail("slice ", delivered_, " of ", bytes, " bytes was announced without need of memory");
   } else {
     entry.landing = written ? Landing::kWritten : LandInSlot(entry);
   }
@@ -504,8 +524,7 @@ void RdmaRecvLane::Land(bool written, uint32_t bytes) {
 }
 
 void RdmaRecvLane::TakeGranted(Granted granted) {
-  if (granted.landing == Landing::kDiscarded) return;
-  if (granted.window.window != nullptr) return;  // its destructor ends the access
+  if (!granted.bounced) return;
   std::memcpy(granted.memory.address(), bounce_->address(), granted.memory.bytes);
   bounce_used_ = false;
 }

@@ -74,6 +74,7 @@ bool RdmaSendLane::Poll() {
 void RdmaSendLane::Attach(std::unique_ptr<Connection> connection) {
   peer_memory_.Clear();
   places_.clear();
+  awaits_hello_ = true;
   domain_ = queues().domain;
   link_.Attach(std::move(connection), queues());
 }
@@ -103,7 +104,7 @@ bool RdmaSendLane::PostAnnouncements() {
   if (has_slots_) return false;
   bool moved = false;
   PeerPair& pair = *link_.pair();
-  for (; announced_ < next_ && pair.HasRoomFor(1); ++announced_) {
+  for (; announced_ < next_ && pair.Claim(link_.number(), 1); ++announced_) {
     const Entry& entry = At(announced_);
     wire::PairMessage message{};
     message.kind = wire::PairMessageKind::kAnnounce;
@@ -135,10 +136,28 @@ bool RdmaSendLane::PostSlice() {
   if (!place.has_value()) return false;
   PeerPair& pair = *link_.pair();
   const bool tagged = has_slots_ && (first_ || entry.tagged);
-  if (!pair.HasRoomFor(tagged ? 2 : 1)) return false;
+  if (!pair.Claim(link_.number(), tagged ? 2 : 1)) return false;
   gate_blocked_ = gate_ != nullptr && gate_->Allowance() == 0;
   if (gate_blocked_) return false;
 
+  const bool discarded = NeedsGrant(entry) && grants_.front().discard;
+  WorkRequest request;
+  request.bytes = discarded ? 0 : entry.payload.bytes;
+  if (request.bytes > 0) {
+    request.inlined = entry.is_copied;
+    request.local = entry.is_copied ? entry.copy.data() : entry.payload.address();
+    if (!entry.is_copied) {
+      const MemoryRegion* const source = shared_.Find(*entry.payload.region, domain_);
+      if (source == nullptr) {
+        link_.link().Stall(absl::FailedPreconditionError(
+            absl::StrCat("slice ", sent_, " is not registered with NIC ", domain_.nic.address)));
+        return false;
+      }
+      request.local_key = source->local_key();
+    }
+    request.remote_address = place->address;
+    request.remote_key = place->key;
+  }
   if (tagged) {
     wire::PairMessage message{};
     message.kind = wire::PairMessageKind::kTag;
@@ -148,25 +167,11 @@ bool RdmaSendLane::PostSlice() {
     pair.Send(link_.number(), message);
     CountMoved(sizeof(message));
   }
-  const bool discarded = NeedsGrant(entry) && grants_.front().discard;
-  WorkRequest request;
-  request.bytes = discarded ? 0 : entry.payload.bytes;
-  if (request.bytes > 0) {
-    request.inlined = entry.is_copied;
-    request.local = entry.is_copied ? entry.copy.data() : entry.payload.address();
-    if (!entry.is_copied) {
-      const MemoryRegion* const source = shared_.Find(*entry.payload.region, domain_);
-      MCCS_CHECK(source != nullptr);  // as when it was posted
-      request.local_key = source->local_key();
-    }
-    request.remote_address = place->address;
-    request.remote_key = place->key;
-  }
   pair.Write(link_.number(), request,
              {.lane = link_.peer_lane(),
               .written = entry.target.key != RemoteKey(),
               .slice = static_cast<uint8_t>(sent_ % wire::kSliceModulus)},
-             /*cookie=*/sent_, /*signaled=*/sent_ + 1 == next_);
+             /*cookie=*/sent_);
   if (NeedsGrant(entry)) grants_.pop_front();
   CountMoved(request.bytes);
   if (gate_ != nullptr && request.bytes > 0) gate_->Sent(request.bytes);
@@ -184,7 +189,10 @@ std::optional<RdmaSendLane::Place> RdmaSendLane::FindPlace(const Entry& entry) {
                    .key = known->second.key};
     }
     // The receiver has repeated what it exposes. It withdrew this.
-    if (slots_.has_value()) link_.SendFault(sent_, entry.target.key);
+    if (slots_.has_value()) {
+      link_.SendFault(sent_, entry.target.key);
+      OnEvent();  // to write it
+    }
     return std::nullopt;
   }
   if (entry.payload.bytes == 0) return Place{};
@@ -202,14 +210,12 @@ std::optional<RdmaSendLane::Place> RdmaSendLane::FindPlace(const Entry& entry) {
 std::optional<wire::LaneHello> RdmaSendLane::MakeHello() {
   PeerPair* const pair = link_.pair();
   const bool failed = pair != nullptr && !pair->status().ok();
-  if (pair != nullptr && !failed && acknowledged_ < sent_) {
-    if (pair->Signal()) pair->Flush();
-    return std::nullopt;
-  }
+  if (pair != nullptr && !failed && acknowledged_ < sent_) return std::nullopt;
+  pair_failed_ |= failed;
   wire::LaneHello hello{};
   hello.slots = shape_.slots;
   hello.slot_bytes = shape_.slot_bytes;
-  hello.pair_failed = failed ? 1 : 0;
+  hello.pair_failed = pair_failed_ ? 1 : 0;
   hello.number = acknowledged_;
   return hello;
 }
@@ -229,6 +235,7 @@ void RdmaSendLane::OnHello(const wire::LaneHello& hello) {
                 delivered + shape_.slots);
   }
   Acknowledge(delivered);
+  awaits_hello_ = pair_failed_ = false;
   credit_ = hello.credit;
   sent_ = announced_ = acknowledged_;
   first_ = true;
@@ -255,6 +262,10 @@ void RdmaSendLane::OnWriteFault(uint64_t cookie) {
 void RdmaSendLane::OnMessage(const wire::PairMessage& message) {
   OnEvent();
   if (link_.link().failed()) return;
+  // Of the last connection. The receiver repeats what it exposes.
+  const bool exposes = message.kind == wire::PairMessageKind::kExpose ||
+                       message.kind == wire::PairMessageKind::kWithdraw;
+  if (exposes && awaits_hello_) return;
   const Place place{.address = message.address, .key = message.key};
   switch (message.kind) {
     case wire::PairMessageKind::kCredit:

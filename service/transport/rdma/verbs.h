@@ -119,9 +119,10 @@ std::string_view Name(CompletionStatus status);
 
 struct Completion {
   enum class Kind : uint8_t {
-    kRequest,  // a signaled request, or the first one that failed
-    kMessage,  // a message has arrived
-    kWritten,  // a write with an immediate value has arrived
+    kRequest,        // a signaled request, or the first one that failed
+    kMessage,        // a message has arrived
+    kWritten,        // a write with an immediate value has arrived
+    kReceiveFailed,  // a message did not fit its entry, or its queue pair has failed
   };
   Kind kind = Kind::kRequest;
   CompletionStatus status = CompletionStatus::kSuccess;

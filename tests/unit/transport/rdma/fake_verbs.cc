@@ -22,9 +22,11 @@ class FakeRegion final : public MemoryRegion {
     access.local = true;
     local_ = ++fabric_.last_key_;
     fabric_.access_[local_] = access;
-    access.local = false;
     remote_ = ++fabric_.last_key_;
-    fabric_.access_[remote_] = access;
+    bound_ = access;
+    bound_.local = false;
+    // With windows, peers reach a region through them only.
+    if (!access.nic->attributes().windows) fabric_.access_[remote_] = bound_;
   }
   ~FakeRegion() override {
     fabric_.access_.erase(local_);
@@ -32,11 +34,13 @@ class FakeRegion final : public MemoryRegion {
   }
   uint32_t local_key() const override { return local_; }
   uint32_t remote_key() const override { return remote_; }
+  const FakeFabric::Access& bound() const { return bound_; }
 
  private:
   FakeFabric& fabric_;
   uint32_t local_ = 0;
   uint32_t remote_ = 0;
+  FakeFabric::Access bound_;  // what windows may be bound to
 };
 
 class FakeWindow final : public MemoryWindow {
@@ -238,10 +242,9 @@ class FakeQueuePair final : public QueuePair {
   }
 
   void Bind(const WorkRequest& request) {
-    const FakeFabric::Access* const region = fabric_.Find(request.region->remote_key());
+    const FakeFabric::Access& region = static_cast<const FakeRegion*>(request.region)->bound();
     const uint64_t address = reinterpret_cast<uintptr_t>(request.local);
-    if (region == nullptr || region->domain != domain_ ||
-        !FakeFabric::Covers(*region, address, request.bytes)) {
+    if (region.domain != domain_ || !FakeFabric::Covers(region, address, request.bytes)) {
       return Fail(CompletionStatus::kLocalError);
     }
     fabric_.access_[request.remote_key] = {.nic = &nic_,

@@ -1,0 +1,264 @@
+// Peers that break the protocol of lanes over RDMA: in the frames of the exchange, and in messages
+// and immediate values afterwards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/mentions.h"
+#include "tests/unit/transport/rdma/rdma_world.h"
+
+namespace mccs {
+namespace rdma_hostile_test {
+
+using namespace rdma_test;
+
+// Ignores its completions.
+class SilentUser final : public PeerPair::User {
+ public:
+  void OnSent(uint64_t) override {}
+  void OnWriteFault(uint64_t) override {}
+  void OnMessage(const wire::PairMessage& message) override { messages.push_back(message); }
+  void OnWritten(const wire::ImmediateFields&, uint32_t) override {}
+  void OnRoom() override {}
+  void OnPairLost(const absl::Status&) override {}
+
+  std::vector<wire::PairMessage> messages;
+};
+
+// Host 0 acts as the sender of a lane to host 1 by hand: its GID is smaller, so it makes the pairs.
+class RdmaHostileTest : public RdmaWorld {
+ protected:
+  void SetUp() override {
+    Start(3);
+    victim_ = &Open(2, 1);
+    ASSERT_TRUE(RunUntil([&] { return Ready(*victim_); }));
+  }
+
+  void Connect(bool has_slots) {
+    lane_ = std::make_unique<Lane>();
+    if (has_slots) lane_->slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    lane_->recv = host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, kTenant), kShape,
+                                                 has_slots ? SpanOf(lane_->slots) : RegionSpan{});
+    auto [own, peer] = ConnectStreams(0, 1);
+    stream_ = std::move(own);
+    lane_->recv->Attach(std::move(peer));
+  }
+
+  bool RunUntil(const std::function<bool()>& done) {
+    return RdmaWorld::RunUntil([&] {
+      lane_ != nullptr && lane_->recv->Poll();
+      return done();
+    });
+  }
+
+  template <typename Frame>
+  void Write(const Frame& frame) {
+    size_t bytes = 0;
+    EXPECT_TRUE(RunUntil([&] {
+      const iovec rest{.iov_base = reinterpret_cast<std::byte*>(const_cast<Frame*>(&frame)) + bytes,
+                       .iov_len = sizeof(frame) - bytes};
+      const auto written = stream_->Write({&rest, 1});
+      if (written.ok()) bytes += *written;
+      return bytes == sizeof(frame);
+    }));
+  }
+  template <typename Frame>
+  Frame Read() {
+    Frame frame{};
+    size_t bytes = 0;
+    EXPECT_TRUE(RunUntil([&] {
+      const iovec rest{.iov_base = reinterpret_cast<std::byte*>(&frame) + bytes,
+                       .iov_len = sizeof(frame) - bytes};
+      const auto got = stream_->Read({&rest, 1});
+      if (got.ok()) bytes += *got;
+      return bytes == sizeof(frame);
+    }));
+    return frame;
+  }
+
+  wire::LaneHello Hello() {
+    wire::LaneHello hello{};
+    hello.magic = wire::kLaneHelloMagic;
+    hello.version = wire::kRdmaLaneVersion;
+    hello.slots = kShape.slots;
+    hello.slot_bytes = kShape.slot_bytes;
+    hello.gid = nic(0).attributes().gid;
+    return hello;
+  }
+  wire::PairFrame FrameOf(PeerPair& pair, uint32_t magic) {
+    const QueuePairAddress address = pair.queue_pair().address();
+    wire::PairFrame frame{};
+    frame.magic = magic;
+    frame.queue_pair = address.number.value();
+    frame.gid = address.gid;
+    frame.mtu_bytes = address.mtu_bytes;
+    frame.name = pair.name();
+    frame.lane = 1;
+    frame.receives = pair.receives();
+    return frame;
+  }
+
+  // The exchange as a correct sender does it.
+  void MakeReady(bool has_slots) {
+    Connect(has_slots);
+    Write(Hello());
+    Read<wire::LaneHello>();
+    auto pair = host(0).pairs.FindOrMake(
+        {.queues = IdentityAt(true, 0, 1, 0, kTenant).queues, .peer_gid = nic(1).attributes().gid});
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    pair_ = *pair;
+    number_ = *pair_->Join(user_);
+    Write(FrameOf(*pair_, wire::kPairOfferMagic));
+    const auto accept = Read<wire::PairFrame>();
+    ASSERT_EQ(accept.magic, wire::kPairAcceptMagic);
+    peer_lane_ = static_cast<uint16_t>(accept.lane);
+    ASSERT_TRUE(pair_
+                    ->Connect({.number = QueuePairNumber(accept.queue_pair),
+                               .gid = accept.gid,
+                               .mtu_bytes = accept.mtu_bytes},
+                              accept.receives)
+                    .ok());
+    pair_->SetUsable();
+    Write(FrameOf(*pair_, wire::kPairGoMagic));
+    ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kReady; }));
+  }
+
+  void ExpectVictimCarries() {
+    const SliceNumber end = victim_->send->next() + 10;
+    EXPECT_TRUE(RunUntil([&] {
+      Carry(*victim_, end);
+      return victim_->send->acknowledged() == end;
+    }));
+    EXPECT_EQ(victim_->send->counters().reconnects, 0u);
+  }
+
+  SilentUser user_;
+  Lane* victim_ = nullptr;
+  std::unique_ptr<Connection> stream_;
+  std::unique_ptr<Lane> lane_;
+  std::shared_ptr<PeerPair> pair_;
+  LaneNumber number_;
+  uint16_t peer_lane_ = 0;
+};
+
+TEST_F(RdmaHostileTest, AnUnexpectedFrameEndsTheLane) {
+  for (const uint32_t magic : {wire::kPairOfferMagic, wire::kPairAcceptMagic, wire::kPairGoMagic,
+                               wire::kPairGoneMagic, wire::kWriteFaultMagic, 0x12345678u}) {
+    Connect(/*has_slots=*/true);
+    wire::PairFrame frame{};
+    frame.magic = magic;
+    Write(frame);
+    ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+    EXPECT_THAT(lane_->recv->status().message(), Mentions("unexpected frame"));
+  }
+  ExpectVictimCarries();
+}
+
+TEST_F(RdmaHostileTest, AnotherVersionOrShapeIsNamed) {
+  wire::LaneHello version = Hello(), shape = Hello(), counts = Hello();
+  version.version = 9;
+  shape.slot_bytes = 1;
+  counts.number = 1'000;
+  for (const auto& [hello, text] :
+       {std::pair{version, "version 9"}, std::pair{shape, "slots of 1 bytes"},
+        std::pair{counts, "counts 1000 delivered slices"}}) {
+    Connect(/*has_slots=*/true);
+    Write(hello);
+    ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+    EXPECT_THAT(lane_->recv->status().message(), Mentions(text));
+  }
+  ExpectVictimCarries();
+}
+
+TEST_F(RdmaHostileTest, AnOfferOfAnUnknownPairIsRejected) {
+  Connect(/*has_slots=*/true);
+  Write(Hello());
+  Read<wire::LaneHello>();
+  wire::PairFrame offer{};
+  offer.magic = wire::kPairOfferMagic;
+  offer.connected = 1;
+  offer.gid = nic(0).attributes().gid;
+  Write(offer);
+  EXPECT_EQ(Read<wire::PairFrame>().magic, wire::kPairGoneMagic);
+  EXPECT_NE(lane_->recv->state(), LaneState::kFailed);
+  ExpectVictimCarries();
+}
+
+TEST_F(RdmaHostileTest, ASliceThatNeedsNoMemoryMayHaveNone) {
+  MakeReady(/*has_slots=*/false);
+  wire::PairMessage announce{};
+  announce.kind = wire::PairMessageKind::kAnnounce;
+  announce.lane = peer_lane_;
+  announce.bytes = 8;
+  std::vector<std::byte> memory(64);
+  const auto exposed = lane_->recv->Expose(ExposureName(1), SpanOf(memory));
+  ASSERT_TRUE(exposed.ok());
+  const auto expose = [&] {
+    return std::ranges::find(user_.messages, wire::PairMessageKind::kExpose,
+                             &wire::PairMessage::kind);
+  };
+  ASSERT_TRUE(RunUntil([&] { return expose() != user_.messages.end(); }));
+  pair_->Send(number_, announce);
+  WorkRequest write;
+  write.local = memory.data();
+  write.bytes = 8;
+  write.inlined = true;
+  write.remote_address = expose()->address;
+  write.remote_key = expose()->key;
+  pair_->Write(number_, write, {.lane = peer_lane_}, 0);
+  pair_->Flush();
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("without need of memory"));
+  ExpectVictimCarries();
+}
+
+// Whatever it sends, only its own lane ends.
+TEST_F(RdmaHostileTest, RandomMessagesAndImmediatesHurtNoOtherLane) {
+  const uint64_t first = std::random_device()();
+  for (uint64_t seed = first; seed < first + 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    MakeReady(/*has_slots=*/random() % 2 == 0);
+    std::vector<std::byte> memory(4096);
+    auto exposed = lane_->recv->Expose(ExposureName(1), SpanOf(memory));
+    EXPECT_TRUE(exposed.ok());
+    for (int i = 0; i < 50; ++i) {
+      const auto some = [&](uint64_t small) {
+        return random() % 4 == 0 ? random() : random() % small;
+      };
+      if (pair_->Claim(number_, 1) && random() % 3 > 0) {
+        wire::PairMessage message{};
+        message.kind = static_cast<wire::PairMessageKind>(random() % 12);
+        message.returned = static_cast<uint8_t>(random());
+        message.lane = random() % 8 == 0 ? static_cast<uint16_t>(random()) : peer_lane_;
+        message.key = static_cast<uint32_t>(some(2));
+        message.number = some(3);
+        message.bytes = some(100);
+        pair_->Send(number_, message);
+      } else if (pair_->Claim(number_, 1)) {
+        WorkRequest write;  // of no bytes: it needs no key
+        pair_->Write(number_, write,
+                     {.lane = peer_lane_,
+                      .written = random() % 2 == 0,
+                      .slice = static_cast<uint8_t>(some(2))},
+                     0);
+      }
+      pair_->Flush();
+      if (random() % 2 == 0) RunUntil([n = random() % 20]() mutable { return n-- == 0; });
+    }
+    ExpectVictimCarries();
+    pair_->Leave(number_);
+    pair_.reset();
+    lane_.reset();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace rdma_hostile_test
+}  // namespace mccs

@@ -1,0 +1,147 @@
+// Hosts with lanes over RDMA between them, on fake NICs and simulated streams.
+#ifndef MCCS_TESTS_UNIT_TRANSPORT_RDMA_RDMA_WORLD_H_
+#define MCCS_TESTS_UNIT_TRANSPORT_RDMA_RDMA_WORLD_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/device/process_memory.h"
+#include "tests/unit/transport/rdma/fake_verbs.h"
+#include "tests/unit/transport/rdma/rdma_host.h"
+
+namespace mccs {
+namespace rdma_test {
+
+inline constexpr const char* kTenant = "a";
+inline constexpr LaneShape kShape{.slots = 8, .slot_bytes = 64'000};
+
+inline std::string AddressOf(size_t host) {
+  return "10.0." + std::to_string(host / 250) + "." + std::to_string(host % 250 + 1);
+}
+
+struct Lane {
+  size_t from = 0, to = 0;
+  std::vector<std::byte> slots;
+  std::unique_ptr<SendLane> send;
+  std::unique_ptr<RecvLane> recv;
+  SliceNumber landed = 0;
+};
+
+// Hosts with a fake NIC each. The last host to be added has the largest GID.
+class RdmaWorld : public testing::Test {
+ protected:
+  void Start(size_t hosts, const FakeVerbsOptions& options = {}) {
+    fabric_ = std::make_unique<FakeFabric>(clock_, /*seed=*/1, options);
+    for (size_t h = 0; h < hosts; ++h) {
+      FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
+      nics_.push_back(&nic);
+      hosts_.push_back(std::make_unique<RdmaHost<>>(
+          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, kTenant, random_));
+    }
+  }
+
+  RdmaHost<>& host(size_t h) { return *hosts_[h]; }
+  FakeNic& nic(size_t h) { return *nics_[h]; }
+
+  static LaneIdentity IdentityAt(bool sender, size_t from, size_t to, uint8_t traffic_class,
+                                 const std::string& tenant) {
+    const size_t self = sender ? from : to, peer = sender ? to : from;
+    return {.communicator = CommId(7),
+            .epoch = Epoch(1),
+            .channel = ChannelId(0),
+            .from = HostIndex(static_cast<int>(from)),
+            .to = HostIndex(static_cast<int>(to)),
+            .queues = {.peer = {AddressOf(peer), 7400},
+                       .domain = {.nic = {AddressOf(self)}, .tenant = tenant},
+                       .traffic_class = TrafficClass(traffic_class)}};
+  }
+
+  Lane& Open(size_t from, size_t to, uint8_t traffic_class = 0, bool has_slots = true,
+             const std::string& tenant = kTenant) {
+    Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
+    lane.from = from;
+    lane.to = to;
+    if (has_slots) lane.slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    lane.send = host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class, tenant),
+                                                  kShape);
+    lane.recv =
+        host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class, tenant), kShape,
+                                        has_slots ? SpanOf(lane.slots) : RegionSpan{});
+    auto [sender, receiver] = ConnectStreams(from, to);
+    lane.send->Attach(std::move(sender));
+    lane.recv->Attach(std::move(receiver));
+    return lane;
+  }
+
+  // An open stream between two hosts: the ends of the first and the second.
+  std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> ConnectStreams(size_t from,
+                                                                                     size_t to) {
+    auto listener = network_.HostNetwork(AddressOf(to)).Listen({});
+    MCCS_CHECK(listener.ok());
+    auto sender = network_.HostNetwork(AddressOf(from)).Connect((*listener)->local(), {});
+    MCCS_CHECK(sender.ok());
+    for (;;) {
+      Advance();
+      auto receiver = (*listener)->Accept();
+      MCCS_CHECK(receiver.ok());
+      if (*receiver != nullptr) return {*std::move(sender), *std::move(receiver)};
+    }
+  }
+
+  void Advance() {
+    const MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
+                                      fabric_->NextEventTime().value_or(kNever));
+    network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
+    fabric_->Step();
+  }
+
+  bool RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < 200'000; ++i) {
+      if (done()) return true;
+      bool moved = false;
+      for (const auto& host : hosts_) moved |= host->transport.Poll();
+      for (const auto& lane : lanes_) {
+        moved |= lane->send != nullptr && lane->send->Poll();
+        moved |= lane->recv != nullptr && lane->recv->Poll();
+      }
+      if (!moved) Advance();
+    }
+    return done();
+  }
+  bool Ready(const Lane& lane) const {
+    return lane.send->state() == LaneState::kReady && lane.recv->state() == LaneState::kReady;
+  }
+
+  // Posts as far as there is room, up to `count` slices, and releases what lands.
+  void Carry(Lane& lane, SliceNumber count) {
+    static const std::vector<std::byte> payload(kShape.slot_bytes, std::byte{3});
+    while (lane.send->next() < count && lane.send->has_room()) {
+      const auto posted = lane.send->Post(SpanOf(payload), {});
+      ASSERT_TRUE(posted.ok()) << posted.status();
+    }
+    while (lane.landed < count && lane.recv->Landed(lane.landed) != Landing::kNotYet)
+      lane.recv->Release(lane.landed++);
+  }
+
+  SimClock clock_;
+  SimNetwork network_{clock_, /*seed=*/1};
+  SeededRandom random_{1};
+  std::unique_ptr<FakeFabric> fabric_;
+  std::vector<FakeNic*> nics_;
+  std::vector<std::unique_ptr<RdmaHost<>>> hosts_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace rdma_test
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_TRANSPORT_RDMA_RDMA_WORLD_H_
