@@ -82,6 +82,10 @@ void PeerPair::Write(LaneNumber user, WorkRequest request, wire::ImmediateFields
 
 void PeerPair::Send(LaneNumber user, wire::PairMessage message) {
   MCCS_CHECK(HasRoomFor(1));
+  QueueMessage(user, message);
+}
+
+void PeerPair::QueueMessage(LaneNumber user, wire::PairMessage message) {
   --peer_receives_;
   message.returned = TakeReturns();
   WorkRequest request;
@@ -111,20 +115,13 @@ uint8_t PeerPair::TakeReturns() {
   return static_cast<uint8_t>(returned);
 }
 
-void PeerPair::QueueReturns(bool signaled) {
-  wire::PairMessage message{};
-  message.kind = wire::PairMessageKind::kReturn;
-  message.returned = TakeReturns();
-  --peer_receives_;
-  WorkRequest request;
-  request.kind = WorkRequest::Kind::kMessage;
-  request.message = std::bit_cast<VerbsMessage>(message);
-  Queue(LaneNumber(), request, 0, /*reports=*/false, signaled);
-}
-
 bool PeerPair::Flush() {
   const bool room = usable() && peer_receives_ > 0 && outstanding() < options_.requests;
-  if (room && owed_ >= options_.receives / 2u) QueueReturns(/*signaled=*/false);
+  if (room && owed_ >= options_.receives / 2u) {
+    wire::PairMessage message{};
+    message.kind = wire::PairMessageKind::kReturn;
+    QueueMessage(LaneNumber(), message);
+  }
   if (batch_.empty()) return false;
   // A user's last request completes without further ones.
   if (std::exchange(batch_reports_, false)) {

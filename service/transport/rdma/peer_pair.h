@@ -96,7 +96,6 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // kResourceExhausted: it has 65,536 lanes. LIFETIME: `user` until Leave.
   absl::StatusOr<LaneNumber> Join(User& user);
   void Leave(LaneNumber number);
-  size_t users() const { return users_.size(); }
 
   // Whether the user may send `count` requests, of which each takes an entry at the peer. If not,
   // it is told when to try again.
@@ -143,7 +142,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
              bool signaled);
   // Takes the number of receives to return with the next request.
   uint8_t TakeReturns();
-  void QueueReturns(bool signaled);
+  void QueueMessage(LaneNumber user, wire::PairMessage message);
   void OnRequest(const Completion& completion);
   // A message or a slice has arrived, which took an entry here. Returns whether it may be used.
   bool OnArrival(uint8_t returned);

@@ -90,12 +90,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
   // This end of it has ended with its last lane.
   if (offer.connected != 0) return nullptr;
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(key, offer.name));
-  MCCS_RETURN_IF_ERROR(pair->Connect({.number = QueuePairNumber(offer.queue_pair),
-                                      .first_packet = offer.first_packet,
-                                      .gid = offer.gid,
-                                      .lid = offer.lid,
-                                      .mtu_bytes = offer.mtu_bytes},
-                                     offer.receives));
+  MCCS_RETURN_IF_ERROR(pair->Connect(wire::AddressIn(offer), offer.receives));
   return pair;
 }
 

@@ -253,6 +253,8 @@ class RdmaRecvLane final : public RecvLane, private RdmaLaneLink::Owner {
   void OnTag(const wire::PairMessage& message);
   void OnAnnounce(const wire::PairMessage& message);
   void Land(bool written, uint32_t bytes);
+  // The memory of its Expect, or that its sink gives; nothing: neither.
+  std::optional<RegionSpan> FindMemory(const Entry& entry) const;
   Landing LandInSlot(const Entry& entry);
   void TakeGranted(Granted granted);
   bool FlushMessages();

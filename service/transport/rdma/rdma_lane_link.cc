@@ -146,12 +146,7 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
       }
       peer_lane_ = static_cast<uint16_t>(frame.lane);
       if (!pair_->connected()) {
-        const absl::Status connected = pair_->Connect({.number = QueuePairNumber(frame.queue_pair),
-                                                       .first_packet = frame.first_packet,
-                                                       .gid = frame.gid,
-                                                       .lid = frame.lid,
-                                                       .mtu_bytes = frame.mtu_bytes},
-                                                      frame.receives);
+        const absl::Status connected = pair_->Connect(wire::AddressIn(frame), frame.receives);
         if (!connected.ok()) return pair_->Break(connected);
         pair_->SetUsable();
       }

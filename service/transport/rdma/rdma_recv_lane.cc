@@ -294,18 +294,10 @@ bool RdmaRecvLane::SendGrant() {
 }
 
 std::optional<RdmaRecvLane::Granted> RdmaRecvLane::ChooseGranted(const Entry& entry) {
-  std::optional<RegionSpan> memory;
-  if (entry.expects) {
-    if (entry.expected_tag == entry.tag && entry.expected.bytes == entry.bytes)
-      memory = entry.expected;
-  } else if (sink_ != nullptr) {
-    if (bounce_used_) return std::nullopt;  // the sink is asked once
-    memory = sink_->FindDestination(entry.tag, entry.bytes);
-  } else {
-    return std::nullopt;
-  }
+  // The sink is asked once.
+  if (!entry.expects && (sink_ == nullptr || bounce_used_)) return std::nullopt;
+  const std::optional<RegionSpan> memory = FindMemory(entry);
   if (!memory.has_value()) return Granted{};
-  MCCS_CHECK(memory->bytes == entry.bytes);
   Granted granted{.landing = Landing::kDirect, .memory = *memory, .window = {}};
   const bool reachable = shared_.pairs.Attributes(domain_.nic)->windows &&
                          shared_.Find(*memory->region, domain_) != nullptr;
@@ -529,8 +521,7 @@ void RdmaRecvLane::TakeGranted(Granted granted) {
   bounce_used_ = false;
 }
 
-// Copies it to where the owner wants it.
-Landing RdmaRecvLane::LandInSlot(const Entry& entry) {
+std::optional<RegionSpan> RdmaRecvLane::FindMemory(const Entry& entry) const {
   std::optional<RegionSpan> memory;
   if (entry.expects) {
     if (entry.expected_tag == entry.tag && entry.expected.bytes == entry.bytes)
@@ -538,8 +529,14 @@ Landing RdmaRecvLane::LandInSlot(const Entry& entry) {
   } else if (sink_ != nullptr) {
     memory = sink_->FindDestination(entry.tag, entry.bytes);
   }
+  MCCS_CHECK(!memory.has_value() || memory->bytes == entry.bytes);
+  return memory;
+}
+
+// Copies it to where the owner wants it.
+Landing RdmaRecvLane::LandInSlot(const Entry& entry) {
+  const std::optional<RegionSpan> memory = FindMemory(entry);
   if (!memory.has_value()) return Landing::kInSlot;
-  MCCS_CHECK(memory->bytes == entry.bytes);
   if (entry.bytes > 0) std::memcpy(memory->address(), Slot(delivered_), entry.bytes);
   return Landing::kDirect;
 }

@@ -90,6 +90,14 @@ struct PairFrame {
 };
 static_assert(sizeof(PairFrame) == kLaneFrameBytes && std::is_trivially_copyable_v<PairFrame>);
 
+inline QueuePairAddress AddressIn(const PairFrame& frame) {
+  return {.number = QueuePairNumber(frame.queue_pair),
+          .first_packet = frame.first_packet,
+          .gid = frame.gid,
+          .lid = frame.lid,
+          .mtu_bytes = frame.mtu_bytes};
+}
+
 // The sender's NIC reports that the receiver's did not accept a write.
 struct WriteFault {
   uint32_t magic;
