@@ -29,6 +29,7 @@
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_streams.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/transport/rdma/rdma_host.h"
 
@@ -93,17 +94,8 @@ class DeviceWorld final : public TransportWorld {
   RegistrationTable::Usage own_usage() override { return receiver_->host.own_usage; }
 
   Ends Connect() override {
-    absl::StatusOr<std::unique_ptr<Connection>> sender =
-        network_.HostNetwork(kSender).Connect(listener_->local(), {});
-    MCCS_CHECK(sender.ok());
-    for (;;) {
-      Advance();
-      absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
-      MCCS_CHECK(receiver.ok());
-      if (*receiver != nullptr) {
-        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
-      }
-    }
+    StreamEnds ends = OpenStream(network_.HostNetwork(kSender), *listener_, [this] { Advance(); });
+    return {.sender = std::move(ends.from), .receiver = std::move(ends.to)};
   }
 
   void Advance() override {

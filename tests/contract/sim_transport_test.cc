@@ -1,5 +1,6 @@
 // The transport contract over the simulator's network.
 #include <memory>
+#include <utility>
 
 #include "base/check.h"
 #include "service/transport/stream_lane.h"
@@ -12,6 +13,7 @@
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_streams.h"
 
 namespace mccs {
 namespace sim_transport_test {
@@ -30,17 +32,9 @@ class SimTransportWorld final : public TransportWorld {
   HeldRegistrar& registrar() override { return registrar_; }
 
   Ends Connect() override {
-    absl::StatusOr<std::unique_ptr<Connection>> sender =
-        network_.HostNetwork("10.0.0.1").Connect(listener_->local(), {});
-    MCCS_CHECK(sender.ok());
-    for (;;) {
-      Advance();
-      absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
-      MCCS_CHECK(receiver.ok());
-      if (*receiver != nullptr) {
-        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
-      }
-    }
+    StreamEnds ends =
+        OpenStream(network_.HostNetwork("10.0.0.1"), *listener_, [this] { Advance(); });
+    return {.sender = std::move(ends.from), .receiver = std::move(ends.to)};
   }
 
   void Advance() override { network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now())); }

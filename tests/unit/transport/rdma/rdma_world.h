@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_streams.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/transport/rdma/fake_verbs.h"
 #include "tests/unit/transport/rdma/rdma_host.h"
@@ -82,19 +83,10 @@ class RdmaWorld : public testing::Test {
     return lane;
   }
 
-  // An open stream between two hosts: the ends of the first and the second.
-  std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> ConnectStreams(size_t from,
-                                                                                     size_t to) {
+  StreamEnds ConnectStreams(size_t from, size_t to) {
     auto listener = network_.HostNetwork(AddressOf(to)).Listen({});
     MCCS_CHECK(listener.ok());
-    auto sender = network_.HostNetwork(AddressOf(from)).Connect((*listener)->local(), {});
-    MCCS_CHECK(sender.ok());
-    for (;;) {
-      Advance();
-      auto receiver = (*listener)->Accept();
-      MCCS_CHECK(receiver.ok());
-      if (*receiver != nullptr) return {*std::move(sender), *std::move(receiver)};
-    }
+    return OpenStream(network_.HostNetwork(AddressOf(from)), **listener, [this] { Advance(); });
   }
 
   void Advance() {
