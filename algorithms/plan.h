@@ -47,7 +47,8 @@
 //  - Staging slot n mod s of s may be written once send n − s is acknowledged. There may be fewer
 //    staging slots than receive slots, but at least one.
 //  - A receive into kOutput may write there from its start on. A slice that arrives earlier stays
-//    in the slot and is copied. So start receives early: as soon as slice n − slots is released.
+//    in the slot and is copied; or a slice may wait at its sender until its receive starts. So start
+//    receives early: as soon as slice n − slots is released.
 //  - A copy of a place onto itself (in place; one source, neither scale nor finish) is omitted.
 //  - A slice without elements is sent too. Pieces are contiguous in a slot.
 //  - In a list of n places or combines, part p of Plan::parts has the entries from p⌈n/parts⌉ on,

@@ -50,11 +50,6 @@ class SwiftSendLane final : public SwiftLane<SendLane> {
   absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan&, const SliceTag&) override {
     return next_++;
   }
-  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&, const RegionSpan&,
-                                                    const SliceTag&) override {
-    return next_++;
-  }
-  std::optional<RemoteRegion> FindExposed(ExposureName) const override { return std::nullopt; }
   bool has_room() const override { return true; }
   SliceNumber acknowledged() const override { return next_; }
   SliceNumber source_free() const override { return next_; }
@@ -82,11 +77,6 @@ class SwiftRecvLane final : public SwiftLane<RecvLane> {
   const SliceTag& Tag(SliceNumber) const override { return tag_; }
   uint32_t Bytes(SliceNumber) const override { return kBlockBytes; }
   RegionSpan slots() const override { return slots_; }
-  absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
-    return absl::UnimplementedError("not asked for here");
-  }
-  void Withdraw(RemoteKey) override {}
-  bool IsAccessible(RemoteKey) const override { return false; }
   std::optional<SliceTag> OldestTag() const override { return std::nullopt; }
   std::vector<RegionSpan> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override { released_ = n + 1; }

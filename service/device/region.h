@@ -4,10 +4,16 @@
 #ifndef MCCS_SERVICE_DEVICE_REGION_H_
 #define MCCS_SERVICE_DEVICE_REGION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/ids.h"
+
 namespace mccs {
+
+// Of a region; never used again.
+using RegionId = StrongInt<struct RegionIdTag, uint64_t>;
 
 enum class RegionKind : uint8_t {
   kTenant,   // a tenant's allocation, which MemoryMapper maps and unmaps
@@ -25,6 +31,7 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
+  RegionId id() const { return id_; }
   RegionKind kind() const { return kind_; }
   // Where the daemon has mapped it.
   std::byte* address() const { return address_; }
@@ -42,9 +49,15 @@ class Region {
 
  protected:
   Region(RegionKind kind, std::byte* address, uint64_t bytes)
-      : kind_(kind), address_(address), bytes_(bytes) {}
+      : id_(NextId()), kind_(kind), address_(address), bytes_(bytes) {}
 
  private:
+  static RegionId NextId() {
+    static std::atomic<uint64_t> last{0};
+    return RegionId(last.fetch_add(1, std::memory_order_relaxed) + 1);
+  }
+
+  const RegionId id_;
   const RegionKind kind_;
   std::byte* const address_;
   const uint64_t bytes_;

@@ -43,7 +43,11 @@ absl::StatusOr<ProgramFeeds> ChannelLanes::MakeFeeds(const Program& program,
 
 SendSide& ChannelLanes::SendTo(HostIndex peer) {
   std::unique_ptr<SendSide>& side = EntryOf(sends_, peer);
-  if (side == nullptr) side = std::make_unique<SendSide>(*directory_.SendTo(channel_, peer));
+  if (side == nullptr) {
+    SendLane* const lane = directory_.SendTo(channel_, peer);
+    lane->WaitForPlaces();  // as ReceiveFeed::Expect gives them
+    side = std::make_unique<SendSide>(*lane);
+  }
   return *side;
 }
 

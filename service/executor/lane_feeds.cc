@@ -122,8 +122,12 @@ bool ReceiveFeed::Receive() {
 // which moves when slots are released.
 bool ReceiveFeed::Expect(const StepInstance& instance) {
   const Step& step = run_->program->steps[instance.step];
-  if (expected_ < landed_ || step.pieces.front().space == Space::kReceived) return true;
+  if (expected_ < landed_) return true;
   if (expected_ >= side_.released + shape_.slots) return false;
+  if (step.pieces.front().space == Space::kReceived) {
+    side_.lane.ExpectInSlot(expected_);
+    return true;
+  }
   // If some bytes have arrived already, the slice lands in its slot, and the program copies it.
   (void)side_.lane.Expect(expected_, run_->memory.InBuffer(instance.round, step), *run_->tag);
   return true;

@@ -91,26 +91,25 @@ absl::StatusOr<size_t> MessageLane::PollIncoming(std::vector<OpenMessage>& done)
                                          .bytes = receive_->Bytes(next_slice_),
                                          .landing = landing},
                                         done));
+    while (!placed_.empty() && placed_.front().number <= next_slice_) placed_.pop_front();
     receive_->Release(next_slice_++);
   }
   if (next_slice_ > first) receive_->RequestPoll();  // for the credit
   return next_slice_ - first;
 }
 
-std::optional<RegionSpan> MessageLane::FindDestination(const SliceTag& tag, uint32_t bytes) {
-  // Slices arrive in order, so this is the first one that has not arrived.
-  SliceNumber number = next_slice_;
-  while (receive_->Landed(number) != Landing::kNotYet) ++number;
+std::optional<RegionSpan> MessageLane::FindDestination(SliceNumber n, const SliceTag& tag,
+                                                       uint32_t bytes) {
+  const auto known = std::ranges::find(placed_, n, &Placed::number);
+  const bool is_known = known != placed_.end();
   const std::optional<RegionSpan> found =
       owner_.FindDestination({.lane = lane_,
-                              .number = number,
+                              .number = n,
                               .tag = MessageFromTag(tag),
                               .bytes = bytes,
-                              .again = placed_ == number && placed_tag_ == tag});
-  if (found.has_value()) {
-    placed_ = number;
-    placed_tag_ = tag;
-  }
+                              .again = is_known && known->tag == tag});
+  if (found.has_value() && is_known) known->tag = tag;
+  if (found.has_value() && !is_known) placed_.push_back({.number = n, .tag = tag});
   return found;
 }
 

@@ -101,7 +101,8 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
     return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
   }
   void SetBusy(bool busy);
-  std::optional<RegionSpan> FindDestination(const SliceTag& tag, uint32_t bytes) override;
+  std::optional<RegionSpan> FindDestination(SliceNumber n, const SliceTag& tag,
+                                            uint32_t bytes) override;
   // Posts a slice of the front transfer, which then moves to the back. False: the lane accepted
   // none.
   absl::StatusOr<bool> PostNext();
@@ -114,10 +115,13 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
   SendLane* send_ = nullptr;
   RecvLane* receive_ = nullptr;
   SliceNumber next_slice_ = 0;  // the next slice from the peer
-  // The last slice that got a destination, which is resent if its connection breaks.
-  std::optional<SliceNumber> placed_;
-  SliceTag placed_tag_{};
-  bool busy_ = false;  // counted in turns_
+  // Slices that got destinations and have not arrived. They are resent if their connection breaks.
+  struct Placed {
+    SliceNumber number = 0;
+    SliceTag tag{};
+  };
+  std::deque<Placed> placed_;  // at most the slots of a lane
+  bool busy_ = false;          // counted in turns_
   Outbox outbox_;
   std::deque<Unacknowledged> unacknowledged_;
 };

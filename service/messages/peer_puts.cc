@@ -142,12 +142,17 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   const auto index = static_cast<size_t>(slice.lane);
   if (index >= arriving_.size()) arriving_.resize(index + 1);
   std::deque<Arriving>& arriving = arriving_[index];
-  // A slice that is resent on another connection is the lane's last one.
-  if (!arriving.empty() && arriving.back().number == slice.number) arriving.pop_back();
-  arriving.push_back({.number = slice.number,
-                      .rank = slice.tag.pair.destination,
-                      .window = slice.tag.number,
-                      .hold = std::move(memory->hold)});
+  Arriving entry{.number = slice.number,
+                 .rank = slice.tag.pair.destination,
+                 .window = slice.tag.number,
+                 .hold = std::move(memory->hold)};
+  // It may be resent on another connection.
+  const auto known = std::ranges::find(arriving, slice.number, &Arriving::number);
+  if (known != arriving.end()) {
+    *known = std::move(entry);
+  } else {
+    arriving.push_back(std::move(entry));
+  }
   return memory->memory.Part(0, slice.bytes);
 }
 

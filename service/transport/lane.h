@@ -3,15 +3,17 @@
 //
 //   sender                                         receiver
 //   Post(slice n) ─── header {n, tag}, payload ──► slot n mod slots, or the memory of Expect(n)
-//   PostTo(key) ───── slice n, payload ──────────► the memory of Expose(…) = key
 //   acknowledged  ◄── ack {delivered, credit} ──── Release(n) frees the slot
 //
 // Slices are numbered from 0 and delivered in order. The sender may be ahead of the receiver's
 // Release by `slots` slices, so there is always memory for a slice, and lanes cannot block each
 // other. A slice's payload is at most `slot_bytes`. Both ends must have the same LaneShape.
 //
-// A tag travels only when it differs from that of the slice before: once per operation. A slice for
-// exposed memory (exposure.h) needs nothing of the receiver until it has landed.
+// A tag travels only when it differs from that of the slice before: once per operation.
+//
+// A transport that writes straight into the peer's memory must know the place of a slice before it
+// sends it. The receiver's Expect and ExpectInSlot tell; after WaitForPlaces the sender waits for
+// them.
 //
 // Attach() replaces a broken connection: the receiver sends the number of the last slice delivered,
 // and the sender continues from there. Until then the lane is stalled, not failed; its owner
@@ -21,8 +23,8 @@
 // lane's credit, its receiver and its end never delay the others.
 //
 // An engine may sleep once Poll has returned false on each of its lanes since the last Post,
-// Release, Acknowledge, Expose, Withdraw or Attach. Later work is triggered by an event of the
-// network, by the opening of a gate that blocks a lane, or by a deferred acknowledgement.
+// Release, Acknowledge, Expect or Attach. Later work is triggered by an event of the network, by
+// the opening of a gate that blocks a lane, or by a deferred acknowledgement.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_H_
@@ -42,11 +44,9 @@
 #include "base/ready_list.h"
 #include "service/device/lane_shape.h"
 #include "service/device/region.h"
-#include "service/transport/exposure.h"
 #include "service/transport/lane_identity.h"
 #include "service/transport/lane_state.h"
 #include "service/transport/network.h"
-#include "service/transport/registration.h"
 
 namespace mccs {
 
@@ -86,6 +86,9 @@ struct LaneCounters {
   uint64_t slices = 0;
   uint64_t payload_bytes = 0;
   uint64_t reconnects = 0;
+  // Payload that a processor has copied on this end, or must copy because it is in its slot and not
+  // where it was expected.
+  uint64_t copied_bytes = 0;
   // Current value. Sender: slices that may still be posted; receiver: free slots.
   uint64_t credit = 0;
 };
@@ -107,8 +110,7 @@ class LaneEnd {
   // Returns true if any moved or the status changed.
   virtual bool Poll() = 0;
 
-  // The queues that the lane uses from the next Attach on; initially LaneIdentity::queues. Memory
-  // that is exposed then must be registered with that NIC.
+  // The queues that the lane uses from the next Attach on; initially LaneIdentity::queues.
   void SetQueues(SharedQueueKey queues) { queues_ = std::move(queues); }
   const SharedQueueKey& queues() const { return queues_; }
 
@@ -164,23 +166,15 @@ class SendLane : public LaneEnd {
  public:
   // Sends `payload` (may be empty) as the next slice and returns its number; nothing if there is no
   // credit.
-  // REQUIRES: its region is registered with the lane's NIC, unless the transport needs no
-  // registrations.
   // LIFETIME: the memory stays valid and unchanged until source_free() exceeds the number, or the
-  // lane is destroyed.
+  // lane is destroyed. Its region: until Transport::Forget.
   // kInvalidArgument: the slice is too long. A failed lane returns its status; a stalled lane
   // accepts slices as long as it has credit.
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                           const SliceTag& tag) = 0;
-
-  // The same, but the slice is written to `target`, in memory that the receiver exposes.
-  // kFailedPrecondition: it does not, or not any more. kOutOfRange: the slice exceeds it.
-  virtual absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget& target,
-                                                            const RegionSpan& payload,
-                                                            const SliceTag& tag) = 0;
-  // The memory exposed with this name; nothing while this end does not know of it: also for
-  // a short time after each Attach.
-  virtual std::optional<RemoteRegion> FindExposed(ExposureName name) const = 0;
+  // The receiver's owner calls Expect or ExpectInSlot for each slice. So the lane may keep a slice
+  // until it knows the place of it, if that saves a copy.
+  virtual void WaitForPlaces() {}
 
   // Whether Post would accept a valid slice. Cheap.
   virtual bool has_room() const = 0;
@@ -207,7 +201,6 @@ enum class Landing : uint8_t {
   kNotYet,
   kInSlot,     // in its slot, or without payload
   kDirect,     // in the memory of Expect(n), or of the sink
-  kWritten,    // where its sender chose, in exposed memory
   kDiscarded,  // nowhere: there are no slots, and the sink gave no memory
 };
 
@@ -215,10 +208,12 @@ enum class Landing : uint8_t {
 class SliceSink {
  public:
   virtual ~SliceSink() = default;
-  // Chooses the memory, of `bytes` bytes, for the payload of a slice with this tag. Nothing: the
-  // slice uses its slot. Called within RecvLane::Poll(); called again for a slice that is resent on
-  // another connection. LIFETIME: the memory until the slice has landed or the lane is destroyed.
-  virtual std::optional<RegionSpan> FindDestination(const SliceTag& tag, uint32_t bytes) = 0;
+  // Chooses the memory, of `bytes` bytes, for the payload of slice `n`. Nothing: the slice uses its
+  // slot. Called within RecvLane::Poll() in the order of numbers, also for slices behind one that
+  // has not landed; called again for slices that are resent on another connection.
+  // LIFETIME: the memory until the slice has landed or the lane is destroyed.
+  virtual std::optional<RegionSpan> FindDestination(SliceNumber n, const SliceTag& tag,
+                                                    uint32_t bytes) = 0;
 };
 
 class RecvLane : public LaneEnd {
@@ -232,10 +227,11 @@ class RecvLane : public LaneEnd {
   // caller copies it; also for a slice beyond the window of slots. A later Expect of the same slice
   // replaces an earlier one, or returns false and does not change it. Direct landing requires that
   // the header's tag equals `tag` and that the length is that of `memory`. Otherwise the slice
-  // lands in its slot, where the owner detects the difference. A slice that its sender writes to
-  // exposed memory ignores it. LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is
-  // destroyed.
+  // lands in its slot, where the owner detects the difference. LIFETIME: the memory until Landed(n)
+  // ≠ kNotYet or the lane is destroyed.
   virtual bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) = 0;
+  // Slice `n` stays in its slot (SendLane::WaitForPlaces).
+  virtual void ExpectInSlot(SliceNumber /*n*/) {}
 
   // Whether and where slice `n` has landed. Slices land in the order of their numbers.
   // REQUIRES: n not released yet.
@@ -247,19 +243,6 @@ class RecvLane : public LaneEnd {
   // The memory of all slots: slice n uses the slot n mod slots. Another slice may use it after n is
   // released. Empty: the lane has no slots (Transport::MakeRecvLane).
   virtual RegionSpan slots() const = 0;
-
-  // Exposes memory to the lane's sender, until Withdraw or the end of the lane.
-  // kFailedPrecondition: its region is not registered with the lane's NIC. kAlreadyExists,
-  // kResourceExhausted: as for ExposedMemory. A failed lane returns its status.
-  // LIFETIME: the memory, until then.
-  virtual absl::StatusOr<RemoteKey> Expose(ExposureName name, const RegionSpan& memory) = 0;
-  // Ends the peer's access; the sender cannot find the name any more. For a lane that continues,
-  // all slices for this memory must have landed: one that is arriving now, or arrives later, ends
-  // the lane. REQUIRES: exposed.
-  virtual void Withdraw(RemoteKey key) = 0;
-  // Whether this transport may still access memory that was withdrawn. A NIC may until the peer has
-  // confirmed it; streams never do. The memory must stay mapped and registered until then.
-  virtual bool IsAccessible(RemoteKey key) const = 0;
 
   // Tag of the oldest slice that was not released, and has landed or waits for memory (see
   // MakeRecvLane). An owner that expects no slice detects by it that one has arrived.
@@ -281,34 +264,38 @@ class RecvLane : public LaneEnd {
   virtual void Acknowledge() = 0;
 };
 
-// Makes lanes of one kind: stream_lane.h has those over byte streams.
+// Makes lanes of one kind: stream_lane.h has those over byte streams, rdma/rdma_lane.h those over
+// RDMA.
 //
-// LIFETIME: outlives its lanes and registrations.
+// LIFETIME: outlives its lanes.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
                                                  const LaneShape& shape) = 0;
   // `slots`: shape.slots × shape.slot_bytes of memory that outlives the lane (Device::Allocate), or
-  // empty for a lane that only receives in place. Then a slice without a key lands in the memory
-  // of its Expect. Without one, it waits in the connection; if there is a sink, which gives it no
-  // memory, it is discarded.
+  // empty for a lane that only receives in place. Then a slice lands in the memory of its Expect.
+  // Without one, it waits in the connection; if there is a sink, which gives it no memory, it is
+  // discarded.
   virtual std::unique_ptr<RecvLane> MakeRecvLane(const LaneIdentity& identity,
                                                  const LaneShape& shape,
                                                  const RegionSpan& slots) = 0;
 
-  // Registers a region with a NIC (registration.h). The result is pending until Poll completes it.
-  std::unique_ptr<RegionRegistration> Register(const Region& region, const NicDomain& domain) {
-    return registrations().Register(region, domain);
-  }
-  void Release(std::unique_ptr<RegionRegistration> hold, std::shared_ptr<void> token) {
-    registrations().Release(std::move(hold), std::move(token));
-  }
-  // Delivers finished registrations, and in a transport with shared queues their events; once per
-  // turn of the engine, before the lanes' own Poll. Returns true if there were any.
-  virtual bool Poll() { return registrations().Poll(); }
+  // A region that lanes have used is about to end. Ends all access of NICs and peers to it, then
+  // destroys `token`, in this call or in Poll. REQUIRES: no slice of a lane uses it any more, or
+  // the lane has been destroyed.
+  virtual void Forget(const Region& /*region*/, std::shared_ptr<void> token) { token.reset(); }
+  // The memory of slots and of sources stays with the NIC while a lane exists: its pages must not
+  // be returned to the kernel.
+  virtual bool pins_memory() const { return false; }
 
-  virtual RegistrationTable& registrations() = 0;
+  // Handles what concerns several lanes; once per turn of the engine, before the lanes' own Poll.
+  // Returns true if there was anything.
+  virtual bool Poll() { return false; }
+  // The time at which Poll has work even if nothing arrives.
+  virtual MonotonicNs NextDeadline() const { return kNever; }
+  // Before a sleep of the engine: what happens from now on wakes it. Returns true if there is work.
+  virtual bool PrepareSleep() { return false; }
 };
 
 }  // namespace mccs

@@ -1,8 +1,9 @@
 // The identity that a lane's owner gives to its transport: which lanes may share queues, and which
 // memory a lane's peer may write.
 //
-//   daemon (peer) ─── NIC, tenant ─── traffic class   a SharedQueueKey: lanes with equal ones may
-//                                                     share
+//   daemon (peer) ─── NIC, tenant ─── traffic class, route   a SharedQueueKey: lanes with equal
+//   ones
+//                                                            may share
 //        └── communicator ── epoch ── channel         one lane each; the communicator is the scope
 //                                                     of protection of exposed memory
 //
@@ -47,17 +48,19 @@ struct NicDomain {
   }
 };
 
-// Lanes of which all three are equal may share connections, queue pairs and receive pools. They
+// Lanes of which all four are equal may share connections, queue pairs and receive pools. They
 // never share credit, and none of them waits for another's receiver.
 struct SharedQueueKey {
   Endpoint peer;  // of the peer's daemon, equal in all communicators
   NicDomain domain;
   TrafficClass traffic_class;
+  uint16_t source_port = 0;  // of this host's packets, chosen by the strategy; 0: any
 
   friend bool operator==(const SharedQueueKey&, const SharedQueueKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const SharedQueueKey& key) {
-    return H::combine(std::move(h), key.peer.host, key.peer.port, key.domain, key.traffic_class);
+    return H::combine(std::move(h), key.peer.host, key.peer.port, key.domain, key.traffic_class,
+                      key.source_port);
   }
 };
 

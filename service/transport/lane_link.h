@@ -67,11 +67,10 @@ class LaneLink {
     connection_.reset();
     state_ = LaneState::kFailed;
   }
-  // This end has withdrawn memory that a slice is arriving in.
-  void FailByWithdrawal(SliceNumber n) {
-    status_ = absl::AbortedError(absl::StrCat("lane with ", ToString(remote()),
-                                              " failed: this host withdrew memory while ", "slice ",
-                                              n, " was arriving in it"));
+  // This end cannot go on: a final error of its own.
+  void FailLocally(const absl::Status& why) {
+    status_ = absl::Status(
+        why.code(), absl::StrCat("lane with ", ToString(remote()), " failed: ", why.message()));
     connection_.reset();
     state_ = LaneState::kFailed;
   }
@@ -82,6 +81,21 @@ class LaneLink {
   LaneState state_ = LaneState::kCreated;
   uint64_t attached_ = 0;
   uint8_t dscp_ = 0;
+};
+
+// The part of a lane's end, of any kind, that follows from its link. Base: SendLane or RecvLane.
+template <typename Base>
+class LinkedLane : public Base {
+ public:
+  void Mark(uint8_t dscp) override { this->MutableLink().Mark(dscp); }
+  absl::Status status() const override { return link().status(); }
+  LaneState state() const override { return link().state(); }
+  Endpoint local() const override { return link().local(); }
+  Endpoint remote() const override { return link().remote(); }
+
+ protected:
+  virtual const LaneLink& link() const = 0;
+  LaneLink& MutableLink() { return const_cast<LaneLink&>(link()); }
 };
 
 }  // namespace mccs

@@ -26,50 +26,16 @@ bool IsTagged(const std::byte* header) {
 }  // namespace
 
 StreamRecvLane::StreamRecvLane(const LaneIdentity& identity, const LaneShape& shape,
-                               const RegionSpan& slots, StreamShared& shared)
-    : shape_(shape),
-      slots_(slots),
-      shared_(shared),
-      entries_(shape.slots),
-      inbox_(kInboxBytes),
-      sent_credit_(shape.slots) {
-  MCCS_CHECK(shape.slots >= 2);
-  MCCS_CHECK(slots.bytes == 0 || slots.bytes >= size_t{shape.slots} * shape.slot_bytes);
-  SetQueues(identity.queues);
-}
-
-// ---- Exposed memory -----------------------------------------------------------------------------
-
-absl::StatusOr<RemoteKey> StreamRecvLane::Expose(ExposureName name, const RegionSpan& memory) {
-  if (link_.failed()) return link_.status();
-  MCCS_CHECK(memory.region != nullptr);
-  // Streams need no registration. They insist on one, so that a user that forgets it fails here
-  // too.
-  if (!shared_.registrations.Find(*memory.region, queues().domain).has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot expose memory on a lane: its region is not registered with NIC ",
-                     queues().domain.nic.address));
-  }
-  const RemoteKey key(shared_.last_key + 1);
-  MCCS_RETURN_IF_ERROR(exposed_.Expose(key, name, memory));
-  ++shared_.last_key;
-  return key;
-}
-
-void StreamRecvLane::Withdraw(RemoteKey key) {
-  exposed_.Withdraw(key);
-  const bool arriving =
-      link_.get() != nullptr && header_here_ && At(delivered_).header.key == key.value();
-  if (arriving) link_.FailByWithdrawal(delivered_);
-}
+                               const RegionSpan& slots)
+    : WindowedRecvLane(identity, shape, slots), inbox_(kInboxBytes), sent_credit_(shape.slots) {}
 
 // ---- Slices, for the owner ----------------------------------------------------------------------
 
 bool StreamRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) {
-  if (!InWindow(n) || n < delivered_) return false;
-  const bool arriving = n == delivered_ && header_here_;
+  if (!InWindow(n) || n < delivered()) return false;
+  const bool arriving = n == delivered() && header_here_;
+  if (arriving && !NothingPlaced()) return false;
   Entry& entry = At(n);
-  if (arriving && (!NothingPlaced() || entry.header.key != 0)) return false;
   entry.expected = memory;
   entry.expected_tag = tag;
   entry.expects = true;
@@ -77,46 +43,17 @@ bool StreamRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const Slice
   return true;
 }
 
-Landing StreamRecvLane::Landed(SliceNumber n) const {
-  if (n >= delivered_) return Landing::kNotYet;
-  MCCS_CHECK(InWindow(n) && !At(n).released);
-  return At(n).landing;
-}
-
-const SliceTag& StreamRecvLane::Tag(SliceNumber n) const {
-  MCCS_CHECK(Landed(n) != Landing::kNotYet);
-  return At(n).tag;
-}
-
-uint32_t StreamRecvLane::Bytes(SliceNumber n) const {
-  MCCS_CHECK(Landed(n) != Landing::kNotYet);
-  return At(n).header.bytes;
-}
-
 std::optional<SliceTag> StreamRecvLane::OldestTag() const {
-  if (released_ == delivered_ && !waits_for_memory_) return std::nullopt;
-  return At(released_).tag;
+  if (released() == delivered() && !waits_for_memory_) return std::nullopt;
+  return At(released()).tag;
 }
 
 std::vector<RegionSpan> StreamRecvLane::UnusedSlots() const {
   std::vector<RegionSpan> unused;
   if (!has_slots()) return unused;
-  const SliceNumber first = delivered_ + (header_here_ ? 1 : 0);
-  for (SliceNumber n = first; n < released_ + shape_.slots; ++n) {
-    unused.push_back(slots_.Part((n % shape_.slots) * shape_.slot_bytes, shape_.slot_bytes));
-  }
+  const SliceNumber first = delivered() + (header_here_ ? 1 : 0);
+  for (SliceNumber n = first; n < credit(); ++n) unused.push_back(Slot(n));
   return unused;
-}
-
-void StreamRecvLane::Release(SliceNumber n) {
-  MCCS_CHECK(Landed(n) != Landing::kNotYet);
-  At(n).released = true;
-  while (released_ < delivered_ && At(released_).released) {
-    Entry& entry = At(released_++);
-    entry.released = false;
-    entry.expects = false;
-    entry.landing = Landing::kNotYet;
-  }
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
@@ -124,14 +61,14 @@ void StreamRecvLane::Release(SliceNumber n) {
 bool StreamRecvLane::Poll() {
   if (link_.get() == nullptr) return false;
   bool moved = false;
-  if (waits_for_memory_ && sink_ != nullptr) ChooseLanding();  // the sink came later
+  if (waits_for_memory_ && sink() != nullptr) ChooseLanding();  // the sink came later
   // Bytes read ahead of a slice that waited for memory.
   if (header_here_ && inbox_begin_ != inbox_end_) {
     while (ParseInbox()) moved = true;
   }
   const uint64_t end = moved_bytes() + kMaxBytesPerPoll;
   for (int i = 0; i < kMaxReadsPerPoll && moved_bytes() < end && ReadSome(); ++i) moved = true;
-  if (link_.get() != nullptr && FlushFrames(moved)) moved = true;
+  if (link_.get() != nullptr && FlushAcks(moved)) moved = true;
   return moved || link_.get() == nullptr;
 }
 
@@ -140,15 +77,7 @@ void StreamRecvLane::Attach(std::unique_ptr<Connection> connection) {
   // An incomplete slice is sent again, including its header.
   header_here_ = waits_for_memory_ = false;
   inbox_begin_ = inbox_end_ = 0;
-  exposed_.RepeatAll();
   StartAck(wire::kResumeMagic);
-}
-
-LaneCounters StreamRecvLane::counters() const {
-  return {.slices = delivered_,
-          .payload_bytes = landed_bytes_,
-          .reconnects = link_.reconnects(),
-          .credit = shape_.slots - (delivered_ - released_)};
 }
 
 // Makes one read call and handles its bytes; returns false if nothing arrived.
@@ -176,9 +105,9 @@ void StreamRecvLane::GatherTargets() {
   if (header_here_) {
     gather_.push_back(Target());
     if (gather_.back().iov_len < payload_left_) return;
-    if (At(delivered_).header.bytes > kShortSliceBytes) {
+    if (At(delivered()).bytes > kShortSliceBytes) {
       // No payload, because its place is not known yet. The slices for a sink have their own tags.
-      ahead = wire::HeaderBytes(/*tagged=*/sink_ != nullptr);
+      ahead = wire::HeaderBytes(/*tagged=*/sink() != nullptr);
     }
   }
   gather_.push_back({.iov_base = inbox_.data() + inbox_end_, .iov_len = ahead});
@@ -226,21 +155,21 @@ bool StreamRecvLane::TakeHeader() {
   if (!CheckHeader(wire.header)) return false;
   inbox_begin_ += wire::HeaderBytes(tagged);
   if (inbox_begin_ == inbox_end_) inbox_begin_ = inbox_end_ = 0;
-  Entry& entry = At(delivered_);
-  entry.header = wire.header;
+  Entry& entry = At(delivered());
+  entry.bytes = wire.header.bytes;
   entry.tag = tagged ? wire.tag : last_tag_;
   header_here_ = true;
   payload_left_ = wire.header.bytes;
   ChooseLanding();
-  if (payload_left_ == 0) Land();
+  if (payload_left_ == 0) LandSlice();
   return true;
 }
 
 bool StreamRecvLane::CheckHeader(const wire::SliceHeader& header) {
   if (header.magic != wire::kSliceMagic && header.magic != wire::kTaggedSliceMagic) {
     link_.Fail("invalid slice header: it begins with 0x", absl::Hex(header.magic));
-  } else if (header.number != delivered_) {
-    link_.Fail("slice ", header.number, " arrived, expected slice ", delivered_);
+  } else if (header.number != delivered()) {
+    link_.Fail("slice ", header.number, " arrived, expected slice ", delivered());
   } else if (header.number >= sent_credit_) {
     link_.Fail("slice ", header.number, " arrived with credit for only ", sent_credit_, " slices");
   } else if (header.bytes > shape_.slot_bytes) {
@@ -248,87 +177,66 @@ bool StreamRecvLane::CheckHeader(const wire::SliceHeader& header) {
                shape_.slot_bytes);
   } else if (header.number == 0 && header.magic != wire::kTaggedSliceMagic) {
     link_.Fail("slice 0 has no tag");
-  } else if (header.key == 0 && header.offset != 0) {
-    link_.Fail("slice ", header.number, " has an offset without a key");
-  } else if (header.key != 0) {
-    const absl::Status found = exposed_.Find(TargetOf(header), header.bytes).status();
-    if (!found.ok()) link_.Fail("slice ", header.number, ": ", found.message());
   }
   return !link_.failed();
 }
 
 // REQUIRES: the arriving slice's header is complete and none of its payload has been placed.
 void StreamRecvLane::ChooseLanding() {
-  Entry& entry = At(delivered_);
-  const uint32_t bytes = entry.header.bytes;
+  const Entry& entry = At(delivered());
   waits_for_memory_ = false;
-  if (entry.header.key != 0) {
-    const absl::StatusOr<RegionSpan> memory = exposed_.Find(TargetOf(entry.header), bytes);
-    MCCS_CHECK(memory.ok());  // CheckHeader
-    return PlaceAt(*memory, Landing::kWritten);
-  }
-  if (!entry.expects && sink_ != nullptr) {
-    if (const auto memory = sink_->FindDestination(entry.tag, bytes); memory.has_value()) {
-      MCCS_CHECK(memory->bytes == bytes);
-      return PlaceAt(*memory, Landing::kDirect);
-    }
-  }
-  if (entry.expects && entry.expected_tag == entry.tag && entry.expected.bytes == bytes) {
-    PlaceAt(entry.expected, Landing::kDirect);
-  } else if (bytes == 0) {
+  const std::optional<RegionSpan> memory = FindMemory(delivered());
+  if (memory.has_value()) {
+    PlaceAt(*memory, Landing::kDirect);
+  } else if (entry.bytes == 0) {
     PlaceAt({}, Landing::kInSlot);
   } else if (has_slots()) {
-    PlaceAt(slots_.Part((delivered_ % shape_.slots) * shape_.slot_bytes, bytes), Landing::kInSlot);
-  } else if (entry.expects || sink_ != nullptr) {
+    PlaceAt(Slot(delivered()), Landing::kInSlot);
+  } else if (entry.expects || sink() != nullptr) {
     PlaceAt({}, Landing::kDiscarded);
-    shared_.discarded.resize(kDiscardBytes);
+    discarded_.resize(kDiscardBytes);
   } else {
     waits_for_memory_ = true;
   }
 }
 
 void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
-  At(delivered_).landing = landing;
+  At(delivered()).landing = landing;
   memory_ = memory.address();
 }
 
 iovec StreamRecvLane::Target() {
-  const Entry& entry = At(delivered_);
+  const Entry& entry = At(delivered());
   if (entry.landing == Landing::kDiscarded) {
-    return {.iov_base = shared_.discarded.data(),
-            .iov_len = std::min(payload_left_, kDiscardBytes)};
+    return {.iov_base = discarded_.data(), .iov_len = std::min(payload_left_, kDiscardBytes)};
   }
-  return {.iov_base = memory_ + (entry.header.bytes - payload_left_), .iov_len = payload_left_};
+  return {.iov_base = memory_ + (entry.bytes - payload_left_), .iov_len = payload_left_};
 }
 
 // Accounts for `bytes` of the arriving slice.
 void StreamRecvLane::TakePayload(size_t bytes) {
   payload_left_ -= bytes;
-  if (payload_left_ == 0) Land();
+  if (payload_left_ == 0) LandSlice();
 }
 
-void StreamRecvLane::Land() {
-  landed_bytes_ += At(delivered_).header.bytes;
-  last_tag_ = At(delivered_).tag;
+void StreamRecvLane::LandSlice() {
+  const Entry& entry = At(delivered());
+  last_tag_ = entry.tag;
   // The sender has copied short slices.
-  if (At(delivered_).header.bytes > kShortSliceBytes) acknowledge_soon_ = true;
+  if (entry.bytes > kShortSliceBytes) acknowledge_soon_ = true;
   header_here_ = false;
-  ++delivered_;
+  Land();
 }
 
-// Sends changes of exposed memory at once. Sends credit at once if the sender may be short of it. A
-// sender with more than half a window left does not wait for credit. Acknowledges as soon as no
+// Sends credit at once if the sender may be short of it. A sender with more than half a window left
+// does not wait for credit. Acknowledges as soon as no
 // more bytes arrive, so that the owner has handled (and perhaps released) what landed, and one
 // frame covers it all. Short slices wait for another reason to acknowledge: a frame costs a system
 // call at both ends, and their sender has copied them.
-bool StreamRecvLane::FlushFrames(bool moved) {
+bool StreamRecvLane::FlushAcks(bool moved) {
   if (frame_left_ > 0) return WriteFrame();
-  if (exposed_.has_changes()) {
-    StartExposure(*exposed_.TakeChange());
-    return WriteFrame();
-  }
-  const SliceNumber gain = released_ + shape_.slots - sent_credit_;
-  const SliceNumber left = sent_credit_ - delivered_;
+  const SliceNumber gain = credit() - sent_credit_;
+  const SliceNumber left = sent_credit_ - delivered();
   const bool idle = !moved;
   const bool short_of_credit =
       gain > 0 && (left <= 1 || (left <= shape_.slots / 2 && (idle || gain >= shape_.slots / 4)));
@@ -339,8 +247,8 @@ bool StreamRecvLane::FlushFrames(bool moved) {
 }
 
 void StreamRecvLane::StartAck(uint32_t magic) {
-  sent_delivered_ = delivered_;
-  sent_credit_ = released_ + shape_.slots;
+  sent_delivered_ = delivered();
+  sent_credit_ = credit();
   acknowledge_soon_ = false;
   frame_ = std::bit_cast<Frame>(wire::AckFrame{.magic = magic,
                                                .slots = shape_.slots,
@@ -348,16 +256,6 @@ void StreamRecvLane::StartAck(uint32_t magic) {
                                                .reserved = 0,
                                                .delivered = sent_delivered_,
                                                .credit = sent_credit_});
-  frame_left_ = sizeof(frame_);
-}
-
-void StreamRecvLane::StartExposure(const ExposedMemory::Change& change) {
-  frame_ = std::bit_cast<Frame>(
-      wire::ExposureFrame{.magic = change.withdrawn ? wire::kWithdrawMagic : wire::kExposeMagic,
-                          .reserved = 0,
-                          .key = change.key.value(),
-                          .name = change.name.value(),
-                          .bytes = change.bytes});
   frame_left_ = sizeof(frame_);
 }
 

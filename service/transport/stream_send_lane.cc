@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -31,15 +30,13 @@ StreamSendLane::StreamSendLane(const LaneIdentity& identity, const LaneShape& sh
   gather_.reserve(kMaxGather);
 }
 
-absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(const RemoteTarget& target,
-                                                                  const RegionSpan& payload,
-                                                                  const SliceTag& tag) {
+absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(const RegionSpan& payload,
+                                                                const SliceTag& tag) {
   if (link_.failed()) return link_.status();
   if (payload.bytes > shape_.slot_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("slice of ", payload.bytes, " bytes: expected at most ", shape_.slot_bytes));
   }
-  if (target.key != RemoteKey()) MCCS_RETURN_IF_ERROR(peer_memory_.Check(target, payload.bytes));
   // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
 
@@ -47,14 +44,13 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::PostTo(const RemoteTa
   const bool tagged = next_ == 0 || tag != last_tag_;
   entry.wire.header = {.magic = tagged ? wire::kTaggedSliceMagic : wire::kSliceMagic,
                        .bytes = static_cast<uint32_t>(payload.bytes),
-                       .number = next_,
-                       .key = target.key.value(),
-                       .offset = target.offset};
+                       .number = next_};
   if (tagged) entry.wire.tag = last_tag_ = tag;
   entry.payload = payload.address();
   if (entry.is_copied() && payload.bytes > 0) {
     if (entry.copy.size() < payload.bytes) entry.copy.resize(payload.bytes);
     std::memcpy(entry.copy.data(), entry.payload, payload.bytes);
+    copied_bytes_ += payload.bytes;
     entry.payload = entry.copy.data();
   }
   const SliceNumber number = next_++;
@@ -92,7 +88,6 @@ LaneWait StreamSendLane::waits_for() const {
 void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
   if (!link_.Attach(std::move(connection))) return;
   frame_bytes_ = 0;
-  peer_memory_.Clear();
   sent_ = acknowledged_;
   begun_bytes_ = 0;
 }
@@ -101,6 +96,7 @@ LaneCounters StreamSendLane::counters() const {
   return {.slices = acknowledged_,
           .payload_bytes = acknowledged_bytes_,
           .reconnects = link_.reconnects(),
+          .copied_bytes = copied_bytes_,
           .credit = credit_ - next_};
 }
 
@@ -118,27 +114,11 @@ bool StreamSendLane::ReadFrames() {
   for (; frame_bytes_ - taken >= kFrameBytes; taken += kFrameBytes) {
     wire::AckFrame frame;
     std::memcpy(&frame, frames_.data() + taken, kFrameBytes);
-    const bool exposes =
-        resumed() && (frame.magic == wire::kExposeMagic || frame.magic == wire::kWithdrawMagic);
-    if (exposes ? !AcceptExposure(std::bit_cast<wire::ExposureFrame>(frame)) : !Accept(frame)) {
-      return false;
-    }
+    if (!Accept(frame)) return false;
   }
   frame_bytes_ -= taken;
   std::memmove(frames_.data(), frames_.data() + taken, frame_bytes_);
   return *got > 0;
-}
-
-// Returns false if the lane has failed.
-bool StreamSendLane::AcceptExposure(const wire::ExposureFrame& frame) {
-  const RemoteKey key(frame.key);
-  absl::Status accepted =
-      frame.magic == wire::kExposeMagic
-          ? peer_memory_.OnExposed(ExposureName(frame.name), {.key = key, .bytes = frame.bytes})
-          : peer_memory_.OnWithdrawn(key);
-  if (frame.reserved != 0) accepted = absl::InvalidArgumentError("reserved bytes are not 0");
-  if (!accepted.ok()) link_.Fail(accepted.message());
-  return !link_.failed();
 }
 
 // Returns false if the lane has failed.

@@ -2,22 +2,19 @@
 //
 // From sender to receiver, once per slice, followed by the payload:
 //
-//    0         4         8                 16                24                32        64
-//    | magic   | bytes   | slice number    | remote key      | offset          | tag     | payload
-//    … |         |         |                 | 0: none         |                 | if "T"  |
+//    0         4         8                 16        48
+//    | magic   | bytes   | slice number    | tag     | payload …
+//    |         |         |                 | if "T"  |
 //
 // A slice has a tag only if it differs from the tag of the slice before it. So the slices of an
 // operation send it once per lane, also over several connections.
 //
 // From receiver to sender. The first frame on every connection is a resume. The sender waits for it
-// and continues from its `delivered`. Acks follow, and exposures: first those in effect, then each
-// change.
+// and continues from its `delivered`. Acks follow.
 //
 //    0         4         8         12        16                24                32
 //    | magic   | slots   | slot    | reserved| delivered        | credit           |  resume, ack
 //    |         |         |  bytes  |  = 0    |                  |                  |
-//    | magic   |reserved | remote key        | name             | bytes            |  expose
-//    |         |  = 0    |                   |                  |                  |  withdraw
 //
 // `delivered`: slices with smaller numbers have landed. `credit`: slices with smaller numbers may
 // be sent. Neither decreases; delivered ≤ credit ≤ delivered + slots.
@@ -39,25 +36,20 @@ inline constexpr uint32_t kSliceMagic = 0x53'4c'43'4d;        // "MCLS"
 inline constexpr uint32_t kTaggedSliceMagic = 0x54'4c'43'4d;  // "MCLT"
 inline constexpr uint32_t kResumeMagic = 0x52'4c'43'4d;       // "MCLR"
 inline constexpr uint32_t kAckMagic = 0x41'4c'43'4d;          // "MCLA"
-inline constexpr uint32_t kExposeMagic = 0x45'4c'43'4d;       // "MCLE"
-inline constexpr uint32_t kWithdrawMagic = 0x57'4c'43'4d;     // "MCLW"
 
 struct SliceHeader {
   uint32_t magic;  // kSliceMagic, or kTaggedSliceMagic: a tag follows
   uint32_t bytes;  // of payload, ≤ the shape's slot_bytes
   uint64_t number;
-  uint64_t key;     // of the memory for the payload; 0: the receiver chooses it
-  uint64_t offset;  // in that memory; 0 without a key
 };
-static_assert(sizeof(SliceHeader) == 32 && offsetof(SliceHeader, number) == 8 &&
-              offsetof(SliceHeader, key) == 16 && offsetof(SliceHeader, offset) == 24 &&
+static_assert(sizeof(SliceHeader) == 16 && offsetof(SliceHeader, number) == 8 &&
               std::is_trivially_copyable_v<SliceHeader>);
 
 struct TaggedSliceHeader {
   SliceHeader header;
   SliceTag tag;
 };
-static_assert(sizeof(TaggedSliceHeader) == 64 && offsetof(TaggedSliceHeader, tag) == 32 &&
+static_assert(sizeof(TaggedSliceHeader) == 48 && offsetof(TaggedSliceHeader, tag) == 16 &&
               std::is_trivially_copyable_v<TaggedSliceHeader>);
 
 inline constexpr uint32_t HeaderBytes(bool tagged) {
@@ -77,17 +69,6 @@ struct AckFrame {
 };
 static_assert(sizeof(AckFrame) == 32 && offsetof(AckFrame, delivered) == 16 &&
               offsetof(AckFrame, credit) == 24 && std::is_trivially_copyable_v<AckFrame>);
-
-struct ExposureFrame {
-  uint32_t magic;  // kExposeMagic or kWithdrawMagic
-  uint32_t reserved;
-  uint64_t key;
-  uint64_t name;
-  uint64_t bytes;  // of the exposed memory
-};
-static_assert(sizeof(ExposureFrame) == sizeof(AckFrame) && offsetof(ExposureFrame, key) == 8 &&
-              offsetof(ExposureFrame, name) == 16 && offsetof(ExposureFrame, bytes) == 24 &&
-              std::is_trivially_copyable_v<ExposureFrame>);
 
 }  // namespace mccs::wire
 

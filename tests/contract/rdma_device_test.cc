@@ -18,13 +18,13 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/reactor.h"
+#include "service/device/mapping_threads.h"
 #include "service/transport/rdma/ib_verbs.h"
 #include "service/transport/rdma/rdma_transport.h"
 #include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_places_contract.h"
 #include "tests/contract/transport_sharing_contract.h"
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
@@ -60,11 +60,11 @@ void PrepareHeap() {
   MCCS_CHECK(heap.size() >= kHeapBytes);
 }
 
-class HeapRegistrar final : public RdmaRegistrar {
+class HeapTable final : public MemoryTable {
  public:
-  using RdmaRegistrar::RdmaRegistrar;
+  using MemoryTable::MemoryTable;
   std::span<std::byte> MemoryOf(const Region& region) const override {
-    return &region == &ProcessMemory::Get() ? heap : RdmaRegistrar::MemoryOf(region);
+    return &region == &ProcessMemory::Get() ? heap : MemoryTable::MemoryOf(region);
   }
 };
 
@@ -90,8 +90,6 @@ class DeviceWorld final : public TransportWorld {
 
   Transport& transport() override { return receiver_->host.transport; }
   Transport& sender() override { return sender_->host.transport; }
-  HeldRegistrar& registrar() override { return receiver_->host.held; }
-  RegistrationTable::Usage own_usage() override { return receiver_->host.own_usage; }
 
   Ends Connect() override {
     StreamEnds ends = OpenStream(network_.HostNetwork(kSender), *listener_, [this] { Advance(); });
@@ -105,7 +103,7 @@ class DeviceWorld final : public TransportWorld {
   }
 
   bool BreakShared(const SharedQueueKey& queues) override {
-    sender_->host.pairs.Break(queues, absl::UnavailableError("broken by the test"));
+    sender_->host.pairs().Break(queues, absl::UnavailableError("broken by the test"));
     return true;
   }
 
@@ -123,11 +121,12 @@ class DeviceWorld final : public TransportWorld {
           other(std::move(other_nic)),
           host({{.address = {address}, .verbs = nic.get()},
                 {.address = {kOtherNic}, .verbs = other.get()}},
-               kTenant, random) {}
+               random, clock, RegistrationLimits{}, std::make_unique<MappingThreads>([] {})) {}
 
     std::unique_ptr<VerbsNic> nic;
     std::unique_ptr<VerbsNic> other;
-    RdmaHost<HeapRegistrar> host;
+    SystemClock clock;
+    RdmaHost<HeapTable> host;
   };
 
   std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
@@ -147,7 +146,6 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Rdma, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Rdma, SharedTransport, kWorlds, NameOf);
-INSTANTIATE_TEST_SUITE_P(Rdma, RegisteringTransport, kWorlds, NameOf);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StreamWakes);
 
 }  // namespace rdma_device_test

@@ -10,9 +10,8 @@
 #include "base/random.h"
 #include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_places_contract.h"
 #include "tests/contract/transport_sharing_contract.h"
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
@@ -40,8 +39,6 @@ class RdmaWorld final : public TransportWorld {
 
   Transport& transport() override { return receiver_->transport; }
   Transport& sender() override { return sender_->transport; }
-  HeldRegistrar& registrar() override { return receiver_->held; }
-  RegistrationTable::Usage own_usage() override { return receiver_->own_usage; }
 
   Ends Connect() override {
     StreamEnds ends = OpenStream(network_.HostNetwork(kSender), *listener_, [this] { Advance(); });
@@ -49,16 +46,18 @@ class RdmaWorld final : public TransportWorld {
   }
 
   void Advance() override {
-    const MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
-                                      fabric_.NextEventTime().value_or(kNever));
+    const MonotonicNs next = std::min({network_.NextEventTime().value_or(kNever),
+                                       fabric_.NextEventTime().value_or(kNever),
+                                       sender_ != nullptr ? sender().NextDeadline() : kNever,
+                                       receiver_ != nullptr ? transport().NextDeadline() : kNever});
     network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
     fabric_.Step();
   }
 
   bool BreakShared(const SharedQueueKey& queues) override {
     const absl::Status why = absl::UnavailableError("broken by the test");
-    sender_->pairs.Break(queues, why);
-    receiver_->pairs.Break(AtReceiver(queues), why);
+    sender_->pairs().Break(queues, why);
+    receiver_->pairs().Break(AtReceiver(queues), why);
     return true;
   }
 
@@ -70,7 +69,7 @@ class RdmaWorld final : public TransportWorld {
   std::unique_ptr<RdmaHost<>> MakeHost(const char* address, FakeNic& nic, FakeNic& other) {
     const std::vector<RdmaNic> nics = {{.address = {address}, .verbs = &nic},
                                        {.address = {kOtherNic}, .verbs = &other}};
-    return std::make_unique<RdmaHost<>>(nics, kTenant, random_);
+    return std::make_unique<RdmaHost<>>(nics, random_, clock_);
   }
 
   // The same queues at the receiver.
@@ -98,14 +97,13 @@ TransportWorldMaker Maker(const std::string& name, const FakeVerbsOptions& optio
 
 const auto kWorlds =
     testing::Values(Maker("Rdma", {}), Maker("RdmaReceiverMakesPairs", {}, /*receiver_makes=*/true),
-                    Maker("RdmaInPortions", {.portion_bytes = 4096, .receive_entries = 64}));
+                    Maker("RdmaInPortions", {.portion_bytes = 4096}));
 std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
   return info.param.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Fake, SharedTransport, kWorlds, NameOf);
-INSTANTIATE_TEST_SUITE_P(Fake, RegisteringTransport, kWorlds, NameOf);
 
 }  // namespace rdma_transport_test
 }  // namespace mccs

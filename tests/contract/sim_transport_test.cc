@@ -6,9 +6,8 @@
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_places_contract.h"
 #include "tests/contract/transport_sharing_contract.h"
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
@@ -29,7 +28,6 @@ class SimTransportWorld final : public TransportWorld {
   }
 
   Transport& transport() override { return transport_; }
-  HeldRegistrar& registrar() override { return registrar_; }
 
   Ends Connect() override {
     StreamEnds ends =
@@ -42,9 +40,7 @@ class SimTransportWorld final : public TransportWorld {
  private:
   SimClock clock_;
   SimNetwork network_;
-  NoRegistrar no_registrar_;
-  HeldRegistrar registrar_{no_registrar_};
-  StreamTransport transport_{&registrar_};
+  StreamTransport transport_;
   std::unique_ptr<Listener> listener_;
 };
 
@@ -62,7 +58,6 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Simulated, SharedTransport, kWorlds, NameOf);
-INSTANTIATE_TEST_SUITE_P(Simulated, RegisteringTransport, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Simulated, StreamWakes, kWorlds, NameOf);
 
 }  // namespace sim_transport_test

@@ -9,9 +9,8 @@
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
-#include "tests/contract/transport_exposure_contract.h"
 #include "tests/contract/transport_gate_contract.h"
-#include "tests/contract/transport_registration_contract.h"
+#include "tests/contract/transport_places_contract.h"
 #include "tests/contract/transport_sharing_contract.h"
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
@@ -30,7 +29,6 @@ class SocketWorld final : public TransportWorld {
   }
 
   Transport& transport() override { return transport_; }
-  HeldRegistrar& registrar() override { return registrar_; }
 
   Ends Connect() override {
     absl::StatusOr<std::unique_ptr<Connection>> sender = network_.Connect(listener_->local(), {});
@@ -51,9 +49,7 @@ class SocketWorld final : public TransportWorld {
   const std::string host_;
   std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
   SocketNetwork network_{*reactor_};
-  NoRegistrar no_registrar_;
-  HeldRegistrar registrar_{no_registrar_};
-  StreamTransport transport_{&registrar_};
+  StreamTransport transport_;
   std::unique_ptr<Listener> listener_;
 };
 
@@ -67,7 +63,6 @@ std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Sockets, TransportContract, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Sockets, SharedTransport, kWorlds, NameOf);
-INSTANTIATE_TEST_SUITE_P(Sockets, RegisteringTransport, kWorlds, NameOf);
 INSTANTIATE_TEST_SUITE_P(Sockets, StreamWakes, kWorlds, NameOf);
 
 // As in two daemons: each end has its own thread, reactor and network, and sleeps when it is idle.

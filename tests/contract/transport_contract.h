@@ -88,6 +88,10 @@ TEST_P(TransportContract, SlotsAreUnusedBeforeASliceArrivesAndAfterItsRelease) {
     return std::any_of(unused.begin(), unused.end(),
                        [&](const RegionSpan& slot) { return slot.address() == Slot(n); });
   };
+  if (world_->transport().pins_memory()) {
+    EXPECT_TRUE(recv_->UnusedSlots().empty()) << "the NIC has their pages";
+    return;
+  }
   EXPECT_EQ(recv_->UnusedSlots().size(), 4u);
   for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
   ASSERT_TRUE(RunUntil([&] { return recv_->Landed(2) != Landing::kNotYet; }));
@@ -187,8 +191,8 @@ TEST_P(TransportContract, ExpectAtAnyTimeIsAcceptedOrRejected) {
     }
     const bool taken = recv_->Expect(0, all, TagOf(1));
     ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
-    EXPECT_EQ(recv_->Landed(0), taken ? Landing::kDirect : Landing::kInSlot);
-    if (taken) {
+    EXPECT_TRUE(taken || recv_->Landed(0) == Landing::kInSlot);
+    if (recv_->Landed(0) == Landing::kDirect) {
       EXPECT_EQ(there, payload);
     } else {
       EXPECT_TRUE(SlotHolds(0, payload));

@@ -16,7 +16,6 @@
 
 #include "service/transport/lane.h"
 #include "service/transport/network.h"
-#include "tests/contract/held_registrar.h"
 #include "tests/unit/device/process_memory.h"
 
 namespace mccs {
@@ -33,13 +32,10 @@ class TransportWorld {
   static constexpr const char* kTenant = "a";
 
   virtual ~TransportWorld() = default;
-  // Of the receiving host. Registers memory through registrar().
+  // Of the receiving host.
   virtual Transport& transport() = 0;
   // Of the sending host, if it needs its own.
   virtual Transport& sender() { return transport(); }
-  virtual HeldRegistrar& registrar() = 0;
-  // Memory that transport() has registered for itself.
-  virtual RegistrationTable::Usage own_usage() { return {}; }
   // Returns an open stream between the two hosts.
   virtual Ends Connect() = 0;
   // Delivers bytes and advances time.
@@ -135,7 +131,6 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     recv_.reset();
     send_.reset();
     others_.clear();
-    exposed_.clear();
     world_ = GetParam().make(seed);
     shape_ = shape;
     slots_.assign(size_t{shape.slots} * shape.slot_bytes + 2 * kGuard, kFill);
@@ -147,8 +142,8 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
         IdentityAt(false), shape_, SpanAt(slots_.data() + kGuard, slots_.size() - 2 * kGuard));
   }
   // A lane that only receives in place.
-  void StartWithoutSlots(const LaneShape& shape) {
-    StartWithoutConnection(shape);
+  void StartWithoutSlots(const LaneShape& shape, uint64_t seed = 1) {
+    StartWithoutConnection(shape, seed);
     recv_ = world_->transport().MakeRecvLane(IdentityAt(false), shape, {});
     Attach();
   }
@@ -234,14 +229,14 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
   std::optional<SliceNumber> Post(std::vector<std::byte>&& payload, const SliceTag& tag) {
     return Post(*send_, temporary_.emplace_back(std::move(payload)), tag);
   }
-  // With a target: PostTo.
   static std::optional<SliceNumber> Post(SendLane& lane, const std::vector<std::byte>& payload,
-                                         const SliceTag& tag,
-                                         std::optional<RemoteTarget> target = std::nullopt) {
-    const RegionSpan piece = SpanOf(payload);
+                                         const SliceTag& tag) {
+    return Post(lane, SpanOf(payload), tag);
+  }
+  static std::optional<SliceNumber> Post(SendLane& lane, const RegionSpan& piece,
+                                         const SliceTag& tag) {
     const bool room = lane.has_room();
-    absl::StatusOr<std::optional<SliceNumber>> posted =
-        target.has_value() ? lane.PostTo(*target, piece, tag) : lane.Post(piece, tag);
+    absl::StatusOr<std::optional<SliceNumber>> posted = lane.Post(piece, tag);
     EXPECT_TRUE(posted.ok()) << posted.status();
     EXPECT_EQ(posted.ok() && posted->has_value(), room);
     return posted.ok() ? *posted : std::nullopt;
@@ -266,54 +261,10 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
     }
   }
 
-  // ---- Exposed memory ----
-
-  struct Exposed {
-    std::unique_ptr<OwnedMemory> memory;  // the exposed part has a guard on both sides
-    std::unique_ptr<RegionRegistration> registration;
-    RemoteKey key;
-
-    std::byte* data() const { return memory->address() + kGuard; }
-    uint64_t bytes() const { return memory->bytes() - 2 * kGuard; }
-    bool Holds(uint64_t offset, const std::vector<std::byte>& payload) const {
-      return std::equal(payload.begin(), payload.end(), data() + offset);
-    }
-    bool Untouched() const {
-      return std::ranges::count(memory->span(), kFill) == IntOf(memory->bytes());
-    }
-    bool GuardsUntouched() const {
-      return std::ranges::count(memory->span().first(kGuard), kFill) == IntOf(kGuard) &&
-             std::ranges::count(memory->span().last(kGuard), kFill) == IntOf(kGuard);
-    }
-    static ptrdiff_t IntOf(uint64_t bytes) { return static_cast<ptrdiff_t>(bytes); }
-  };
-
-  // New memory, registered with the lane's NIC, and exposed on it. LIFETIME: the fixture.
-  Exposed& Expose(RecvLane& lane, uint64_t name, uint64_t bytes) {
-    Exposed& exposed = *exposed_.emplace_back(std::make_unique<Exposed>());
-    exposed.memory =
-        std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes + 2 * kGuard, kFill));
-    exposed.registration = world_->transport().Register(*exposed.memory, lane.queues().domain);
-    EXPECT_TRUE(RunUntil([&] { return exposed.registration->ready(); }));
-    const auto key = lane.Expose(ExposureName(name), WholeOf(*exposed.memory).Part(kGuard, bytes));
-    EXPECT_TRUE(key.ok()) << key.status();
-    exposed.key = key.value_or(RemoteKey());
-    return exposed;
-  }
-  Exposed& Expose(uint64_t name, uint64_t bytes) { return Expose(*recv_, name, bytes); }
-
-  // The sender learns what is exposed with this name; nothing if it never does.
-  std::optional<RemoteRegion> AwaitExposed(uint64_t name) {
-    std::optional<RemoteRegion> found;
-    RunUntil([&] { return (found = send_->FindExposed(ExposureName(name))).has_value(); });
-    return found;
-  }
-
   static constexpr size_t kGuard = 256;
   static constexpr std::byte kFill{0xa5};
 
   std::unique_ptr<TransportWorld> world_;
-  std::vector<std::unique_ptr<Exposed>> exposed_;
   std::deque<std::vector<std::byte>> temporary_;
   LaneShape shape_;
   std::vector<std::byte> slots_;

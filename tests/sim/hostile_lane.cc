@@ -46,15 +46,6 @@ void HostileLane::Send(Slice slice) {
 
 void HostileLane::Attack(Dice& dice) {
   if (!sends_) {
-    if (dice() % 4 == 0) {
-      Append(outgoing_, wire::ExposureFrame{
-                            .magic = dice() % 2 == 0 ? wire::kExposeMagic : wire::kWithdrawMagic,
-                            .reserved = 0,
-                            .key = RandomBoundaryNumber(1, dice),
-                            .name = RandomBoundaryNumber(1, dice),
-                            .bytes = RandomBoundaryNumber(shape_.slot_bytes, dice)});
-      return;
-    }
     next_ = RandomBoundaryNumber(next_, dice);
     Acknowledge(dice() % 4 == 0 ? wire::kResumeMagic : wire::kAckMagic);
     return;
@@ -62,10 +53,6 @@ void HostileLane::Attack(Dice& dice) {
   Slice slice;
   if (!waiting_.empty()) slice = waiting_.front();
   if (dice() % 2 == 0) slice.tag[dice() % slice.tag.size()] = static_cast<std::byte>(dice());
-  if (dice() % 4 == 0) {
-    slice.key = RandomBoundaryNumber(1, dice);
-    slice.offset = RandomBoundaryNumber(shape_.slot_bytes, dice);
-  }
   const uint64_t bytes =
       RandomBoundaryNumber(dice() % 2 == 0 ? shape_.slot_bytes : dice() % 64, dice);
   slice.payload.resize(dice() % 3 == 0 ? std::min<uint64_t>(bytes, shape_.slot_bytes) : 0);
@@ -134,9 +121,7 @@ void HostileLane::Acknowledge(uint32_t magic) {
 void HostileLane::WriteSlice(uint64_t number, uint64_t bytes, const Slice& slice) {
   Append(outgoing_, wire::TaggedSliceHeader{.header = {.magic = wire::kTaggedSliceMagic,
                                                        .bytes = static_cast<uint32_t>(bytes),
-                                                       .number = number,
-                                                       .key = slice.key,
-                                                       .offset = slice.offset},
+                                                       .number = number},
                                             .tag = slice.tag});
   outgoing_ += slice.payload;
 }

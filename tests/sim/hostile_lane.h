@@ -22,8 +22,6 @@ class HostileLane {
   struct Slice {
     SliceTag tag{};
     std::string payload = {};
-    uint64_t key = 0;  // of exposed memory
-    uint64_t offset = 0;
   };
 
   // `sends`: slices go from here to the daemon; otherwise they come from it.

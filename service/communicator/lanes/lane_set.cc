@@ -171,7 +171,7 @@ absl::StatusOr<LaneSet::LaneTurns*> LaneSet::FindOrMakeIncoming(ChannelId channe
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return known->second;
   }
-  std::unique_ptr<Region> slots;
+  std::shared_ptr<Region> slots;
   if (!IsMessageChannel(channel)) {
     MCCS_ASSIGN_OR_RETURN(slots, AllocateMemory(options_.strategy.lanes.receive_bytes()));
   }
@@ -208,12 +208,12 @@ void LaneSet::SetMessageListener(MessageListener listener) {
 
 absl::StatusOr<RegionSpan> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(IsLegalLane(channel, peer));
-  std::unique_ptr<Region>& staging = staging_[LaneKey(channel, peer)];
+  std::shared_ptr<Region>& staging = staging_[LaneKey(channel, peer)];
   if (staging == nullptr) {
     const uint64_t bytes = options_.strategy.lanes.staging_bytes();
     if (reserved_bytes_ >= bytes) {
       reserved_bytes_ -= bytes;
-      MCCS_ASSIGN_OR_RETURN(staging, options_.device->Allocate(bytes));
+      MCCS_ASSIGN_OR_RETURN(staging, AllocateReserved(bytes));
     } else {
       MCCS_ASSIGN_OR_RETURN(staging, AllocateMemory(bytes));
     }
@@ -241,9 +241,16 @@ absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Region>> LaneSet::AllocateMemory(uint64_t bytes) {
+absl::StatusOr<std::shared_ptr<Region>> LaneSet::AllocateMemory(uint64_t bytes) {
   MCCS_RETURN_IF_ERROR(ReserveMemory(bytes));
-  return options_.device->Allocate(bytes);
+  return AllocateReserved(bytes);
+}
+
+absl::StatusOr<std::shared_ptr<Region>> LaneSet::AllocateReserved(uint64_t bytes) {
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> memory, options_.device->Allocate(bytes));
+  return std::shared_ptr<Region>(memory.release(), [transport = options_.transport](Region* ended) {
+    transport->Forget(*ended, std::shared_ptr<Region>(ended));
+  });
 }
 
 std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSignature& own) const {
@@ -258,6 +265,7 @@ std::optional<OperationSignature> LaneSet::FindMismatchedCall(const OperationSig
 }
 
 LaneSet::MemoryRelease LaneSet::ReleaseLaneMemory(size_t* next) {
+  if (options_.transport->pins_memory()) return MemoryRelease::kAll;
   for (const auto& lane : outgoing_) {
     const bool composed = staging_.contains({lane->channel(), lane->peer()});
     if (composed && lane->lane().source_free() != lane->lane().next()) return MemoryRelease::kNone;

@@ -205,7 +205,9 @@ class LaneSet final : public LaneDirectory {
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
-  absl::StatusOr<std::unique_ptr<Region>> AllocateMemory(uint64_t bytes);
+  absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(uint64_t bytes);
+  // Memory of which the transport forgets all when its lane does not need it any more.
+  absl::StatusOr<std::shared_ptr<Region>> AllocateReserved(uint64_t bytes);
 
   const LaneSetOptions options_;
   const int message_lanes_;                // legal ones between this host and each other
@@ -214,13 +216,13 @@ class LaneSet final : public LaneDirectory {
   ReadyList ready_;
   std::deque<LaneTurns> turns_;                         // of all lanes, whose connections wake them
   std::set<std::pair<MonotonicNs, size_t>> deadlines_;  // with indices in turns_
+  Table<std::shared_ptr<Region>> staging_;              // outlives the lanes
   // In the order of creation: ring_lanes_ ring lanes first, in each of the two.
   std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
   std::vector<std::unique_ptr<IncomingLane>> incoming_;
   size_t ring_lanes_ = 0;
   Table<OutgoingLane*> outgoing_by_key_;
   Table<LaneTurns*> incoming_by_key_;
-  Table<std::unique_ptr<Region>> staging_;
   std::vector<bool> departed_;  // by HostIndex
   MessageListener message_listener_;
   std::optional<RateLimits> rate_limits_;

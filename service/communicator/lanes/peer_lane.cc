@@ -21,8 +21,10 @@ std::string NameOf(ChannelId channel) {
 }
 
 // The queues of a lane that gets this connection.
-SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues) {
+SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues,
+                          uint16_t source_port) {
   queues.domain.nic.address = connection.local().host;
+  queues.source_port = source_port;
   return queues;
 }
 
@@ -120,7 +122,7 @@ bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
 }
 
 void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
-  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues(), options_.route.connect.source_port));
   lane_->Attach(std::move(connection));
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
@@ -287,7 +289,7 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Incoming -----------------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::unique_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
+                           std::shared_ptr<Region> slots, std::unique_ptr<RecvLane> lane,
                            LaneTally tally)
     : clock_(clock),
       origin_(origin),
@@ -305,7 +307,7 @@ void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {
 }
 
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
-  lane_->SetQueues(QueuesOver(*connection, lane_->queues()));
+  lane_->SetQueues(QueuesOver(*connection, lane_->queues(), /*source_port=*/0));
   lane_->Attach(std::move(connection));
   attached_ = true;
   reconnect_timeout_.Reset();

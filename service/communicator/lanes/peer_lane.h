@@ -211,7 +211,7 @@ struct LaneOrigin {
 class IncomingLane {
  public:
   // `slots`: the memory of the lane's slots; null: it has none. REQUIRES: `lane` is not null.
-  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<Region> slots,
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::shared_ptr<Region> slots,
                std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
@@ -239,7 +239,7 @@ class IncomingLane {
  private:
   const Clock& clock_;
   const LaneOrigin origin_;
-  std::unique_ptr<Region> slots_;  // outlives the lane; may be null
+  std::shared_ptr<Region> slots_;  // outlives the lane; may be null
   std::unique_ptr<RecvLane> lane_;
   LaneTally tally_;
   bool attached_ = false;

@@ -12,6 +12,8 @@ namespace {
 // Consumed receive entries are refilled when there are so many.
 constexpr uint32_t kRefillAtOnce = 16;
 constexpr int kPolledAtOnce = 64;
+// The entries of one receive queue may need this part of the device's completion queue at most.
+constexpr uint32_t kSharesOfCompletions = 8;
 // wr_id of receives: this bit, the id of the receive queue, the entry in the lower half.
 constexpr uint64_t kReceived = uint64_t{1} << 63;
 
@@ -111,9 +113,8 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
   attributes_.queue_pairs = static_cast<uint32_t>(device.max_qp);
   attributes_.windows = (device.device_cap_flags &
                          (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
-  attributes_.receive_entries =
-      std::min<uint32_t>(options.receive_entries, static_cast<uint32_t>(device.max_srq_wr)) -
-      kRefillAtOnce;
+  receive_entries_ = std::min({options.receive_entries, static_cast<uint32_t>(device.max_srq_wr),
+                               static_cast<uint32_t>(device.max_cqe) / kSharesOfCompletions});
   return absl::OkStatus();
 }
 
@@ -133,27 +134,57 @@ absl::Status IbNic::MakeQueues() {
 absl::StatusOr<std::unique_ptr<ProtectionDomain>> IbNic::MakeDomain() {
   Owned<ibv_pd> domain((library.alloc_pd)(device_.get()), library.dealloc_pd);
   if (domain == nullptr) return Error("cannot make a protection domain");
-  MCCS_ASSIGN_OR_RETURN(
-      std::unique_ptr<IbReceiveQueue> receives,
-      IbReceiveQueue::Make(library, domain.get(), ++last_queue_,
-                           attributes_.receive_entries + kRefillAtOnce, attributes_.device));
-  MCCS_RETURN_IF_ERROR(ReserveCompletions(receives->entries()));
-  Refill(*receives, 1);
-  return std::make_unique<IbDomain>(*this, std::move(domain), std::move(receives));
+  return std::make_unique<IbDomain>(*this, std::move(domain));
 }
 
-IbDomain::IbDomain(IbNic& nic, Owned<ibv_pd> domain, std::unique_ptr<IbReceiveQueue> receives)
-    : nic_(nic),
-      library_(nic.library),
-      attributes_(nic.attributes()),
-      domain_(std::move(domain)),
-      receives_(std::move(receives)) {
-  nic_.Add(*receives_);
-}
+IbDomain::IbDomain(IbNic& nic, Owned<ibv_pd> domain)
+    : nic_(nic), library_(nic.library), attributes_(nic.attributes()), domain_(std::move(domain)) {}
 
 IbDomain::~IbDomain() {
-  nic_.Remove(*receives_);
-  nic_.ReturnCompletions(receives_->entries());
+  for (std::unique_ptr<IbReceiveQueue>& queue : receives_) nic_.End(std::move(queue));
+}
+
+absl::StatusOr<IbReceiveQueue*> IbDomain::Grant(uint32_t receives) {
+  const auto free = [&](const IbReceiveQueue& queue) {
+    const std::lock_guard lock(nic_.mutex());
+    return queue.entries() - kRefillAtOnce - queue.granted;
+  };
+  if (receives_.empty() || free(*receives_.back()) < receives) {
+    // An earlier one may have entries again.
+    const auto found = std::ranges::find_if(
+        receives_, [&](const auto& queue) { return free(*queue) >= receives; });
+    if (found != receives_.end()) {
+      std::swap(*found, receives_.back());
+    } else {
+      MCCS_ASSIGN_OR_RETURN(std::unique_ptr<IbReceiveQueue> made, nic_.MakeReceives(get()));
+      receives_.push_back(std::move(made));
+    }
+  }
+  const std::lock_guard lock(nic_.mutex());
+  receives_.back()->granted += receives;
+  return receives_.back().get();
+}
+
+// Filled before it is known to the engine.
+absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbNic::MakeReceives(ibv_pd* domain) {
+  const uint64_t id = [&] {
+    const std::lock_guard lock(mutex_);
+    return ++last_queue_;
+  }();
+  MCCS_ASSIGN_OR_RETURN(
+      std::unique_ptr<IbReceiveQueue> queue,
+      IbReceiveQueue::Make(library, domain, id, receive_entries_, attributes_.device));
+  MCCS_RETURN_IF_ERROR(queue->Refill(1).status());
+  MCCS_RETURN_IF_ERROR(ReserveCompletions(queue->entries()));
+  const std::lock_guard lock(mutex_);
+  receives_[id] = queue.get();
+  return queue;
+}
+
+void IbNic::End(std::unique_ptr<IbReceiveQueue> queue) {
+  const std::lock_guard lock(mutex_);
+  receives_.erase(queue->id());
+  reserved_completions_ -= queue->entries();
 }
 
 absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLibrary& library,
@@ -178,7 +209,7 @@ absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLib
   return made;
 }
 
-size_t IbReceiveQueue::Refill(size_t at_least) {
+absl::StatusOr<size_t> IbReceiveQueue::Refill(size_t at_least) {
   const size_t count = used_.size();
   if (count < at_least) return 0;
   requests_.assign(count, ibv_recv_wr{});
@@ -195,30 +226,50 @@ size_t IbReceiveQueue::Refill(size_t at_least) {
   used_.clear();
   ibv_recv_wr* failed = nullptr;
   // It has room for all entries, always.
-  MCCS_CHECK(ibv_post_srq_recv(queue_.get(), requests_.data(), &failed) == 0);
+  const int error = ibv_post_srq_recv(queue_.get(), requests_.data(), &failed);
+  if (error != 0) return ErrnoStatus("cannot refill a receive queue", error);
   return count;
 }
 
 absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
     ProtectionDomain& domain, const QueuePairOptions& pair_options) {
+  auto& own = static_cast<IbDomain&>(domain);
+  MCCS_RETURN_IF_ERROR(ReserveCompletions(pair_options.requests));
+  absl::StatusOr<IbReceiveQueue*> receives = own.Grant(pair_options.receives);
+  if (!receives.ok()) {
+    ReturnCompletions(pair_options.requests);
+    return receives.status();
+  }
   ibv_qp_init_attr attributes{};
   attributes.qp_type = IBV_QPT_RC;
   attributes.send_cq = attributes.recv_cq = completion_queue_.get();
-  attributes.srq = static_cast<IbDomain&>(domain).receives().get();
+  attributes.srq = (*receives)->get();
   attributes.cap.max_send_wr = pair_options.requests;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = kMessageBytes;
-  Owned<ibv_qp> made((library.create_qp)(static_cast<IbDomain&>(domain).get(), &attributes),
-                     library.destroy_qp);
-  if (made == nullptr) return Error("cannot make a queue pair");
-  MCCS_RETURN_IF_ERROR(ReserveCompletions(pair_options.requests));
+  Owned<ibv_qp> made((library.create_qp)(own.get(), &attributes), library.destroy_qp);
+  if (made == nullptr) {
+    const absl::Status why = Error("cannot make a queue pair");
+    ReturnCompletions(pair_options.requests);
+    const std::lock_guard lock(mutex_);
+    (*receives)->granted -= pair_options.receives;
+    return why;
+  }
   // Any 24 bits do; a new queue pair must not accept packets of an old one.
   const auto ticks =
       static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   const auto first = static_cast<uint32_t>((ticks * 0x9e37'79b9'7f4a'7c15u) >> 40);
-  auto pair = std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, first);
+  auto pair =
+      std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, **receives, first);
   MCCS_RETURN_IF_ERROR(pair->Initialize());
   return pair;
+}
+
+IbQueuePair::~IbQueuePair() {
+  pair_.reset();
+  nic_.ReturnCompletions(options_.requests);
+  const std::lock_guard lock(nic_.mutex());
+  receives_.granted -= options_.receives;
 }
 
 // ---- Completions --------------------------------------------------------------------------------
@@ -226,6 +277,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
 // An overflow would end the whole device for this daemon. Each request may complete, when a queue
 // pair fails, and each consumed receive entry does.
 absl::Status IbNic::ReserveCompletions(uint32_t count) {
+  const std::lock_guard lock(mutex_);
   const uint32_t needed = reserved_completions_ + count;
   const auto have = static_cast<uint32_t>(completion_queue_->cqe);
   if (needed > have) {
@@ -244,16 +296,29 @@ absl::Status IbNic::ReserveCompletions(uint32_t count) {
   return absl::OkStatus();
 }
 
+void IbNic::ReturnCompletions(uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  reserved_completions_ -= count;
+}
+
 void IbNic::Refill(IbReceiveQueue& queue, size_t at_least) {
-  const size_t refilled = queue.Refill(at_least);
-  counters_.refills += refilled > 0 ? 1 : 0;
-  counters_.receives += refilled;
+  const absl::StatusOr<size_t> refilled = queue.Refill(at_least);
+  if (!refilled.ok()) return FailDevice(std::string(refilled.status().message()));
+  counters_.refills += *refilled > 0 ? 1 : 0;
+  counters_.receives += *refilled;
+}
+
+void IbNic::FailDevice(const std::string& what) {
+  if (!std::exchange(failed_, true)) failure_ = what;
 }
 
 size_t IbNic::Poll(std::span<Completion> completions) {
+  if (failed_) return 0;
   const int most = static_cast<int>(std::min(completions.size(), polled_.size()));
   const int count = ibv_poll_cq(completion_queue_.get(), most, polled_.data());
-  MCCS_CHECK(count >= 0);
+  if (count < 0) FailDevice("its completion queue cannot be polled");
+  if (count <= 0) return 0;
+  const std::lock_guard lock(mutex_);
   for (int i = 0; i < count; ++i) {
     completions[static_cast<size_t>(i)] = Convert(polled_[static_cast<size_t>(i)]);
   }
@@ -287,6 +352,11 @@ Completion IbNic::Convert(const ibv_wc& from) {
 }
 
 std::optional<VerbsEvent> IbNic::TakeEvent() {
+  if (failure_.has_value()) {
+    return VerbsEvent{.kind = VerbsEvent::Kind::kDevice,
+                      .queue_pair = {},
+                      .text = *std::exchange(failure_, std::nullopt)};
+  }
   if (!event_ready_.readable && !event_ready_.hangup) return std::nullopt;
   ibv_async_event event;
   if ((library.get_async_event)(device_.get(), &event) != 0) {
@@ -299,13 +369,12 @@ std::optional<VerbsEvent> IbNic::TakeEvent() {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED:
       result.kind = VerbsEvent::Kind::kQueuePair;
       result.queue_pair = QueuePairNumber(event.element.qp->qp_num);
-      if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-        const auto pair = pairs_.find(result.queue_pair);
-        if (pair != pairs_.end()) pair->second->SetLastSeen();
-      }
+      break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      result.kind = VerbsEvent::Kind::kDrained;
+      result.queue_pair = QueuePairNumber(event.element.qp->qp_num);
       break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
@@ -317,6 +386,7 @@ std::optional<VerbsEvent> IbNic::TakeEvent() {
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR:
       result.kind = VerbsEvent::Kind::kDevice;
+      failed_ = true;
       break;
     default:
       result.kind = VerbsEvent::Kind::kOther;
@@ -326,7 +396,8 @@ std::optional<VerbsEvent> IbNic::TakeEvent() {
   return result;
 }
 
-bool IbNic::Arm() {
+void IbNic::Arm() {
+  if (failed_) return;
   if (completion_ready_.readable) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;
@@ -335,8 +406,9 @@ bool IbNic::Arm() {
     }
     completion_ready_.readable = false;
   }
-  // Completions that came before the call cause no event: the caller polls once more.
-  return ibv_req_notify_cq(completion_queue_.get(), 0) == 0;
+  if (ibv_req_notify_cq(completion_queue_.get(), 0) != 0) {
+    FailDevice("its completion queue cannot be armed");
+  }
 }
 
 absl::StatusOr<std::unique_ptr<VerbsNic>> OpenIbNic(const IbPort& port, Reactor& reactor,

@@ -1,6 +1,6 @@
 // The objects of libibverbs behind the verbs interface (ib_verbs.h).
 //
-// OWNER: the user of the verbs. THREAD: as verbs.h.
+// OWNER: the user of the verbs. THREAD: as verbs.h; a mutex guards what jobs and the engine share.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_
 
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,8 +58,10 @@ class IbWindow final : public MemoryWindow {
   const Owned<ibv_mw> window_;
 };
 
-// The shared receive queue of a domain. Some devices (rdma_rxe) require that receive entries are in
+// A shared receive queue of a domain. Some devices (rdma_rxe) require that receive entries are in
 // the domain of the queue pair. So peers of one tenant cannot use up the entries of another.
+//
+// THREAD: the owning engine, once it has queue pairs.
 class IbReceiveQueue {
  public:
   static absl::StatusOr<std::unique_ptr<IbReceiveQueue>> Make(const IbLibrary& library,
@@ -74,8 +77,11 @@ class IbReceiveQueue {
     std::memcpy(message->data(), messages_[entry].data(), std::min(bytes, message->size()));
     used_.push_back(entry);
   }
-  // Refills the consumed entries if there are enough; returns their number.
-  size_t Refill(size_t at_least);
+  // Refills the consumed entries if there are enough; returns their number. An error: the device
+  // has failed.
+  absl::StatusOr<size_t> Refill(size_t at_least);
+
+  uint32_t granted = 0;  // entries that belong to queue pairs; guarded by the NIC's mutex
 
  private:
   IbReceiveQueue(uint64_t id, uint32_t entries) : id_(id), messages_(entries) {
@@ -95,7 +101,7 @@ class IbNic;
 
 class IbDomain final : public ProtectionDomain {
  public:
-  IbDomain(IbNic& nic, Owned<ibv_pd> domain, std::unique_ptr<IbReceiveQueue> receives);
+  IbDomain(IbNic& nic, Owned<ibv_pd> domain);
   ~IbDomain() override;
 
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
@@ -121,14 +127,15 @@ class IbDomain final : public ProtectionDomain {
     return std::make_unique<IbWindow>(std::move(window));
   }
   ibv_pd* get() const { return domain_.get(); }
-  IbReceiveQueue& receives() { return *receives_; }
+  // A receive queue with so many free entries, which then belong to the caller.
+  absl::StatusOr<IbReceiveQueue*> Grant(uint32_t receives);
 
  private:
   IbNic& nic_;
   const IbLibrary& library_;
   const NicAttributes& attributes_;
   const Owned<ibv_pd> domain_;
-  const std::unique_ptr<IbReceiveQueue> receives_;
+  std::vector<std::unique_ptr<IbReceiveQueue>> receives_;  // one after the other is made
 };
 
 class IbQueuePair;
@@ -149,20 +156,19 @@ class IbNic final : public VerbsNic {
       ProtectionDomain& domain, const QueuePairOptions& pair_options) override;
   size_t Poll(std::span<Completion> completions) override;
   std::optional<VerbsEvent> TakeEvent() override;
-  bool Arm() override;
-  void SetWaker(Waker* waker) override {
-    completion_ready_.waker = waker;
-    event_ready_.waker = waker;
-  }
+  void Arm() override;
   Counters counters() const override { return counters_; }
 
-  void Add(IbQueuePair& pair, QueuePairNumber number) { pairs_[number] = &pair; }
-  void Remove(QueuePairNumber number) { pairs_.erase(number); }
-  void Add(IbReceiveQueue& queue) { receives_[queue.id()] = &queue; }
-  void Remove(const IbReceiveQueue& queue) { receives_.erase(queue.id()); }
+  // ---- For jobs ----
+
+  // Makes a receive queue for the domain. THREAD: any.
+  absl::StatusOr<std::unique_ptr<IbReceiveQueue>> MakeReceives(ibv_pd* domain);
+  void End(std::unique_ptr<IbReceiveQueue> queue);
   // Makes room in the completion queue for completions that may be there before it is polled.
+  // THREAD: any.
   absl::Status ReserveCompletions(uint32_t count);
-  void ReturnCompletions(uint32_t count) { reserved_completions_ -= count; }
+  void ReturnCompletions(uint32_t count);
+  std::mutex& mutex() { return mutex_; }
   void CountRequests(size_t count) { counters_.requests += count; }
 
   const IbLibrary& library;
@@ -176,17 +182,21 @@ class IbNic final : public VerbsNic {
   }
   void Refill(IbReceiveQueue& queue, size_t at_least);
   Completion Convert(const ibv_wc& from);
+  void FailDevice(const std::string& what);
 
   Reactor& reactor_;
   NicAttributes attributes_;
+  uint32_t receive_entries_ = 0;  // of each receive queue
   Owned<ibv_context> device_{nullptr, nullptr};
   Owned<ibv_comp_channel> channel_{nullptr, nullptr};
   Owned<ibv_cq> completion_queue_{nullptr, nullptr};
-  uint32_t reserved_completions_ = 0;
-  uint64_t last_queue_ = 0;
-  std::map<uint64_t, IbReceiveQueue*> receives_;
   std::vector<ibv_wc> polled_;
-  std::map<QueuePairNumber, IbQueuePair*> pairs_;
+  std::optional<std::string> failure_;  // of the device: not told yet
+  bool failed_ = false;
+  std::mutex mutex_;
+  uint32_t reserved_completions_ = 0;             // guarded by mutex_
+  uint64_t last_queue_ = 0;                       // guarded by mutex_
+  std::map<uint64_t, IbReceiveQueue*> receives_;  // guarded by mutex_
   Readiness completion_ready_;
   Readiness event_ready_;
   Counters counters_;
@@ -196,23 +206,15 @@ class IbNic final : public VerbsNic {
 
 class IbQueuePair final : public QueuePair {
  public:
-  // After this long in its error state, it produces no more completions, also if its device does
-  // not report the last one.
-  static constexpr std::chrono::milliseconds kDrainTime{20};
-
   IbQueuePair(IbNic& nic, Owned<ibv_qp> pair, const QueuePairOptions& options,
-              uint32_t first_packet)
+              IbReceiveQueue& receives, uint32_t first_packet)
       : nic_(nic),
         pair_(std::move(pair)),
         options_(options),
+        receives_(receives),
         first_packet_(first_packet),
-        number_(QueuePairNumber(pair_->qp_num)) {
-    nic_.Add(*this, number_);
-  }
-  ~IbQueuePair() override {
-    nic_.Remove(number_);
-    nic_.ReturnCompletions(options_.requests);
-  }
+        number_(QueuePairNumber(pair_->qp_num)) {}
+  ~IbQueuePair() override;
 
   absl::Status Initialize();
 
@@ -227,19 +229,11 @@ class IbQueuePair final : public QueuePair {
   absl::Status Connect(const QueuePairAddress& peer) override;
   absl::Status Post(std::span<const WorkRequest> requests) override;
   void Stop() override {
-    if (stopped_at_.has_value()) return;
-    stopped_at_ = std::chrono::steady_clock::now();
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     (nic_.library.modify_qp)(pair_.get(), &attributes, IBV_QP_STATE);
   }
-  bool drained() const override {
-    return last_seen_ || (stopped_at_.has_value() &&
-                          std::chrono::steady_clock::now() - *stopped_at_ > kDrainTime);
-  }
   uint16_t source_port() const override { return 0; }
-
-  void SetLastSeen() { last_seen_ = true; }
 
  private:
   absl::Status Error(const char* what, int error) const {
@@ -248,12 +242,11 @@ class IbQueuePair final : public QueuePair {
   void Fill(const WorkRequest& from, ibv_send_wr* to, ibv_sge* piece) const;
 
   IbNic& nic_;
-  const Owned<ibv_qp> pair_;
+  Owned<ibv_qp> pair_;
   const QueuePairOptions options_;
+  IbReceiveQueue& receives_;
   const uint32_t first_packet_;
   const QueuePairNumber number_;
-  std::optional<std::chrono::steady_clock::time_point> stopped_at_;
-  bool last_seen_ = false;
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> pieces_;
 };

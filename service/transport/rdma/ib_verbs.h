@@ -1,8 +1,7 @@
 // The verbs of libibverbs: NICs of this host.
 //
 // Every queue pair of a NIC uses one completion queue, polled, and armed when the engine sleeps.
-// Those of a domain share one receive queue of short messages, refilled by several entries at a
-// time.
+// Those of a domain share receive queues of short messages, refilled by several entries at a time.
 //
 // THREAD: as verbs.h.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_IB_VERBS_H_
@@ -31,7 +30,7 @@ struct IbPort {
 absl::StatusOr<std::vector<IbPort>> ListIbPorts();
 
 struct IbNicOptions {
-  uint32_t receive_entries = 4096;  // of each domain
+  uint32_t receive_entries = 4096;  // of each receive queue
   uint32_t completions = 8192;      // at first; more as queue pairs are made
   uint8_t service_level = 0;
   uint8_t timeout = 14;  // of an acknowledgement: 4.096 µs × 2^timeout

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 namespace {
@@ -21,30 +22,59 @@ constexpr int kSerialShift = 40;
 
 }  // namespace
 
-PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, std::unique_ptr<QueuePair> queue_pair,
+PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock& clock,
                    const Options& options)
     : domain_(std::move(domain)),
-      queue_pair_(std::move(queue_pair)),
-      number_(queue_pair_->address().number),
+      owner_(owner),
+      clock_(clock),
       options_(options),
       completed_(uint64_t{options.serial} << kSerialShift) {
   MCCS_CHECK(options.receives >= kLeastReceives);
-  domain_->granted += options.receives;
 }
 
-PeerPair::~PeerPair() { domain_->granted -= options_.receives; }
+PeerPair::~PeerPair() { domain_->jobs().Destroy(domain_->tenant(), std::move(queue_pair_)); }
 
-absl::Status PeerPair::Connect(const QueuePairAddress& peer, uint32_t receives) {
-  MCCS_CHECK(!connected());
+// ---- Its making ---------------------------------------------------------------------------------
+
+void PeerPair::OnMade(absl::StatusOr<std::unique_ptr<QueuePair>> made) {
+  was_made_ = true;
+  if (made.ok()) {
+    queue_pair_ = *std::move(made);
+    number_ = queue_pair_->address().number;
+  }
+  if (!status_.ok()) {  // broken before
+    stopped_ = drained_ = true;
+  } else if (!made.ok()) {
+    Break(made.status());
+  } else {
+    Progress();
+  }
+}
+
+absl::Status PeerPair::SetPeer(const QueuePairAddress& peer, uint32_t receives) {
+  MCCS_CHECK(!has_peer());
   if (receives < kLeastReceives || receives > std::numeric_limits<uint8_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the peer grants ", receives, " receives; expected ", kLeastReceives, " to 255"));
   }
-  const absl::Status status = queue_pair_->Connect(peer);
-  if (!status.ok()) return status;
-  peer_number_ = peer.number;
+  peer_ = peer;
   peer_receives_ = receives;
   return absl::OkStatus();
+}
+
+void PeerPair::Connect() {
+  MCCS_CHECK(made() && has_peer());
+  auto result = std::make_shared<absl::Status>();
+  domain_->jobs().Run(
+      VerbsJobs::Kind::kConnect, domain_->tenant(),
+      [queue_pair = queue_pair_.get(), peer = *peer_, result] {
+        *result = queue_pair->Connect(peer);
+      },
+      [self = shared_from_this(), result] {
+        if (!result->ok()) return self->Break(*result);
+        self->connected_ = true;
+        self->Progress();
+      });
 }
 
 // ---- Users --------------------------------------------------------------------------------------
@@ -61,52 +91,110 @@ absl::StatusOr<LaneNumber> PeerPair::Join(User& user) {
   return last_number_;
 }
 
-void PeerPair::Leave(LaneNumber number) { users_.erase(number); }
+void PeerPair::Leave(LaneNumber number) {
+  users_.erase(number);
+  if (users_.empty()) Break(absl::UnavailableError("no lane uses the queue pair"));
+}
 
 PeerPair::User* PeerPair::Find(LaneNumber number) {
   const auto found = users_.find(number);
   return found == users_.end() ? nullptr : found->second;
 }
 
+void PeerPair::Progress() {
+  const auto users = users_;  // they may leave
+  for (const auto& [number, user] : users) {
+    if (users_.contains(number)) user->OnProgress();
+  }
+}
+
 // ---- Sending ------------------------------------------------------------------------------------
 
 void PeerPair::Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate,
-                     uint64_t cookie) {
+                     uint64_t cookie, std::shared_ptr<RegisteredMemory> source) {
   MCCS_CHECK(HasRoomFor(1));
   --peer_receives_;
   immediate.returned = TakeReturns();
   request.kind = WorkRequest::Kind::kWrite;
   request.immediate = wire::PackImmediate(immediate);
-  Queue(user, request, cookie, /*reports=*/true, /*signaled=*/false);
+  Queue(request, {.user = user,
+                  .cookie = cookie,
+                  .reports = true,
+                  .memory = std::move(source),
+                  .window = nullptr});
 }
 
-void PeerPair::Send(LaneNumber user, wire::PairMessage message) {
-  MCCS_CHECK(HasRoomFor(1));
-  QueueMessage(user, message);
-}
-
-void PeerPair::QueueMessage(LaneNumber user, wire::PairMessage message) {
+void PeerPair::SendBytes(LaneNumber user, const VerbsMessage& message) {
+  MCCS_CHECK(HasRoomForLocal() && peer_receives_ > 0);
   --peer_receives_;
-  message.returned = TakeReturns();
   WorkRequest request;
   request.kind = WorkRequest::Kind::kMessage;
-  request.message = std::bit_cast<VerbsMessage>(message);
-  Queue(user, request, 0, /*reports=*/false, /*signaled=*/false);
+  request.message = message;
+  request.message[offsetof(wire::PairMessage, returned)] = std::byte{TakeReturns()};
+  Queue(request,
+        {.user = user, .cookie = 0, .reports = false, .memory = nullptr, .window = nullptr});
 }
 
-void PeerPair::PostLocal(LaneNumber user, const WorkRequest& request, uint64_t cookie) {
-  MCCS_CHECK(HasRoomForLocal(1));
-  Queue(user, request, cookie, /*reports=*/request.signaled, request.signaled);
+absl::StatusOr<std::shared_ptr<WindowBinding>> PeerPair::Bind(
+    LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory) {
+  if (!HasRoomForLocal()) {
+    if (usable()) waiting_.push_back(user);
+    return nullptr;
+  }
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MemoryWindow> window,
+                        domain_->TakeWindow([known = weak_from_this()] {
+                          if (const auto pair = known.lock()) pair->Progress();
+                        }));
+  if (window == nullptr) return nullptr;
+  WorkRequest request;
+  request.kind = WorkRequest::Kind::kBind;
+  request.local = memory->memory().data();
+  request.bytes = memory->memory().size();
+  request.window = window.get();
+  request.region = &memory->verbs();
+  request.remote_key = window->NextRemoteKey();
+  Queue(request,
+        {.user = user, .cookie = 0, .reports = false, .memory = memory, .window = nullptr});
+  auto binding = std::make_shared<WindowBinding>(shared_from_this(), std::move(window),
+                                                 request.remote_key, memory);
+  memory->AddBinding(binding);
+  return binding;
 }
 
-void PeerPair::Queue(LaneNumber user, const WorkRequest& request, uint64_t cookie, bool reports,
-                     bool signaled) {
+void PeerPair::Unbind(Unbinding unbinding) {
+  if (settled_) {
+    domain_->jobs().Destroy(domain_->tenant(), std::move(unbinding.window));
+    return;
+  }
+  unbinding_.push_back(std::move(unbinding));
+  if (!status_.ok()) return;
+  QueueUnbindings();
+  owner_.OnQueued(*this);
+}
+
+void PeerPair::QueueUnbindings() {
+  while (!unbinding_.empty() && HasRoomForLocal()) {
+    Unbinding next = std::move(unbinding_.front());
+    unbinding_.pop_front();
+    WorkRequest request;
+    request.kind = WorkRequest::Kind::kInvalidate;
+    request.remote_key = next.key;
+    Queue(request, {.user = {},
+                    .cookie = 0,
+                    .reports = false,
+                    .memory = std::move(next.memory),
+                    .window = std::move(next.window)});
+  }
+}
+
+void PeerPair::Queue(const WorkRequest& request, Outstanding outstanding) {
   WorkRequest& queued = batch_.emplace_back(request);
   queued.id = completed_ + outstanding_.size();
-  queued.signaled = signaled || ++unsignaled_ >= kSignalEvery;
+  queued.signaled = ++unsignaled_ >= kSignalEvery;
   if (queued.signaled) unsignaled_ = 0;
-  outstanding_.push_back({.user = user, .cookie = cookie, .reports = reports});
-  batch_reports_ |= reports;
+  batch_reports_ |=
+      outstanding.reports || outstanding.memory != nullptr || outstanding.window != nullptr;
+  outstanding_.push_back(std::move(outstanding));
 }
 
 uint8_t PeerPair::TakeReturns() {
@@ -116,11 +204,11 @@ uint8_t PeerPair::TakeReturns() {
 }
 
 bool PeerPair::Flush() {
-  const bool room = usable() && peer_receives_ > 0 && outstanding() < options_.requests;
-  if (room && owed_ >= options_.receives / 2u) {
+  QueueUnbindings();
+  if (owed_ >= options_.receives / 2u && HasRoomForLocal() && peer_receives_ > 0) {
     wire::PairMessage message{};
     message.kind = wire::PairMessageKind::kReturn;
-    QueueMessage(LaneNumber(), message);
+    Send(LaneNumber(), message);
   }
   if (batch_.empty()) return false;
   // A user's last request completes without further ones.
@@ -181,15 +269,7 @@ bool PeerPair::OnArrival(uint8_t returned) {
 void PeerPair::WakeWaiting() {
   if (waiting_.empty() || !HasRoomFor(1)) return;
   for (const LaneNumber number : std::exchange(waiting_, {})) {
-    if (User* const user = Find(number)) user->OnRoom();
-  }
-}
-
-void PeerPair::SetSettled() {
-  settled_ = true;
-  const auto users = users_;  // they may leave
-  for (const auto& [number, user] : users) {
-    if (users_.contains(number)) user->OnPairLost(status_);
+    if (User* const user = Find(number)) user->OnProgress();
   }
 }
 
@@ -203,7 +283,7 @@ void PeerPair::OnRequest(const Completion& completion) {
     return Break(absl::UnavailableError("the queue pair has failed"));
   }
   if (completion.id > completed_) Complete(completion.id - 1);
-  const Outstanding failed = outstanding_.front();
+  const Outstanding& failed = outstanding_.front();
   if (completion.status == CompletionStatus::kRemoteAccess && failed.reports) {
     if (User* const user = Find(failed.user)) user->OnWriteFault(failed.cookie);
   }
@@ -220,23 +300,60 @@ void PeerPair::AddReturned(uint8_t count) {
 // All requests up to this one have taken effect.
 void PeerPair::Complete(uint64_t through) {
   while (completed_ <= through && !outstanding_.empty()) {
-    const Outstanding done = outstanding_.front();
+    Outstanding done = std::move(outstanding_.front());
     outstanding_.pop_front();
     ++completed_;
+    if (done.window != nullptr) domain_->ReturnWindow(std::move(done.window));
     if (!done.reports) continue;
     if (User* const user = Find(done.user)) user->OnSent(done.cookie);
   }
 }
 
+// ---- Its end ------------------------------------------------------------------------------------
+
 void PeerPair::Break(const absl::Status& why) {
   if (!status_.ok()) return;
   status_ = why;
-  queue_pair_->Stop();
   batch_.clear();
-  if (options_.on_break) options_.on_break(*this);
+  owner_.OnBroken(*this);
+  if (made()) {
+    domain_->jobs().Run(
+        VerbsJobs::Kind::kConnect, domain_->tenant(),
+        [queue_pair = queue_pair_.get()] { queue_pair->Stop(); },
+        [self = shared_from_this()] {
+          self->stopped_ = true;
+          self->stopped_at_ = self->clock_.Now();
+        });
+  } else if (was_made_) {
+    stopped_ = drained_ = true;
+  }
+  TellLost();
+}
+
+MonotonicNs PeerPair::SettlesAt() const {
+  if (!stopped_ || settled_) return kNever;  // a job wakes the engine
+  return drained_ ? 0 : stopped_at_ + kDrainNs;
+}
+
+bool PeerPair::OnPolledEmpty() {
+  if (settled_ || clock_.Now() < SettlesAt()) return false;
+  settled_ = true;
+  for (Outstanding& lost : outstanding_) {
+    domain_->jobs().Destroy(domain_->tenant(), std::move(lost.window));
+  }
+  for (Unbinding& lost : unbinding_) {
+    domain_->jobs().Destroy(domain_->tenant(), std::move(lost.window));
+  }
+  outstanding_.clear();
+  unbinding_.clear();
+  TellLost();
+  return true;
+}
+
+void PeerPair::TellLost() {
   const auto users = users_;  // they may leave
   for (const auto& [number, user] : users) {
-    if (users_.contains(number)) user->OnPairLost(why);
+    if (users_.contains(number)) user->OnPairLost(status_);
   }
 }
 

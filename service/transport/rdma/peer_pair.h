@@ -3,28 +3,40 @@
 //   lane ends ── Send ──► requests, posted together by Flush ──► the peer
 //   lane ends ◄── OnSent, OnMessage, OnWritten, OnPairLost ── completions
 //
-// Receives: each message and each slice takes an entry of the peer's shared receive queue. Each end
-// may have as many unconsumed as the peer has granted, and the peer returns what it has consumed
-// with its own slices and messages, or in a message of its own once half of them are used up. So no
+//   making ──► made ──► connected ──► usable ──► broken ──► settled ──► (ended, without lanes)
+//              the device makes and connects it apart from the engine (VerbsJobs)
+//
+// Receives: each message and each slice takes an entry of the peer's receive queue. Each end may
+// have as many unconsumed as the peer has granted, and the peer returns what it has consumed with
+// its own slices and messages, or in a message of its own once half of them are used up. So no
 // entry is ever missing. The last one is kept for such a message. Returns do not depend on the
 // owners of lanes: a lane's credit never delays another lane.
 //
 // Completions: only some requests are signaled, and one completion is for all requests before it.
+// The memory of a request's source and its window are kept until then.
 //
-// OWNER: its lane ends, shared, and PeerPairs. THREAD: the owning engine only. Never blocks.
+// A broken pair stays until its completions have been polled, also after its last lane: they return
+// entries of the receive queue, and until then the NIC may read sources.
+//
+// OWNER: PeerPairs; its lane ends share it. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_PEER_PAIR_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_PEER_PAIR_H_
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "service/transport/lane_identity.h"
+#include "service/transport/rdma/pair_domain.h"
 #include "service/transport/rdma/rdma_wire.h"
+#include "service/transport/rdma/registered_memory.h"
 #include "service/transport/rdma/verbs.h"
 
 namespace mccs {
@@ -32,13 +44,24 @@ namespace mccs {
 // Number of a lane end on its queue pair, chosen by that end.
 using LaneNumber = StrongInt<struct LaneNumberTag, uint16_t>;
 
-// The protection domain of a tenant on a NIC, with its receive queue.
-struct PairDomain {
-  std::unique_ptr<ProtectionDomain> verbs;
-  uint32_t granted = 0;  // receive entries that belong to queue pairs
+// Lanes for which all of it is equal share a queue pair.
+struct PairKey {
+  SharedQueueKey queues;
+  Gid peer_gid{};
+  uint8_t traffic_class = 0;
+  uint16_t source_port = 0;       // of this end's packets; 0: any
+  uint16_t peer_source_port = 0;  // of the peer's
+
+  friend bool operator==(const PairKey&, const PairKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const PairKey& key) {
+    return H::combine(std::move(h), key.queues, key.peer_gid, key.traffic_class, key.source_port,
+                      key.peer_source_port);
+  }
 };
 
-// Of one end: for a tag with its slice, and a message that returns receives.
+// The fewest receives that one end may grant: for a tag with its slice, and a message that returns
+// receives.
 inline constexpr uint32_t kLeastReceives = 4;
 
 class PeerPair : public std::enable_shared_from_this<PeerPair> {
@@ -53,125 +76,211 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     virtual void OnWriteFault(uint64_t cookie) = 0;
     virtual void OnMessage(const wire::PairMessage& message) = 0;
     virtual void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) = 0;
-    // A Claim that was refused may succeed now.
-    virtual void OnRoom() = 0;
+    // The pair has been made or connected, or what was refused for lack of room may succeed now.
+    virtual void OnProgress() = 0;
     // The queue pair does not work any more; and once more when it is settled().
     virtual void OnPairLost(const absl::Status& why) = 0;
   };
-
-  struct Options {
-    wire::PairName name{};
-    uint32_t serial = 0;      // of the pairs of a NIC: part of the ids of its requests
-    uint32_t requests = 256;  // of the queue pair
-    uint8_t receives = 64;    // entries that the peer may use; at least kLeastReceives
-    std::function<void(PeerPair&)> on_break = nullptr;  // called once
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnBroken(PeerPair& pair) = 0;
+    // It has requests that no lane's turn posts.
+    virtual void OnQueued(PeerPair& pair) = 0;
   };
 
-  PeerPair(std::shared_ptr<PairDomain> domain, std::unique_ptr<QueuePair> queue_pair,
+  struct Options {
+    PairKey key;
+    wire::PairName name{};
+    bool is_maker = false;    // this end has offered it
+    uint32_t serial = 0;      // of the pairs of a NIC: part of the ids of its requests
+    uint32_t requests = 128;  // of the queue pair
+    uint8_t receives = 64;    // entries that the peer may use; at least kLeastReceives
+  };
+
+  // LIFETIME: `owner` and `clock` outlive this.
+  PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock& clock,
            const Options& options);
   ~PeerPair();
   PeerPair(const PeerPair&) = delete;
 
+  const Options& options() const { return options_; }
+  const PairKey& key() const { return options_.key; }
   const wire::PairName& name() const { return options_.name; }
-  ProtectionDomain& domain() { return *domain_->verbs; }
-  QueuePair& queue_pair() { return *queue_pair_; }
-  QueuePairNumber number() const { return number_; }
+  const std::shared_ptr<PairDomain>& domain() const { return domain_; }
   uint8_t receives() const { return options_.receives; }
 
-  // Connects it to the peer's, which may use `receives` entries here. Once only.
-  absl::Status Connect(const QueuePairAddress& peer, uint32_t receives);
-  bool connected() const { return peer_number_.has_value(); }
-  // REQUIRES: connected.
-  QueuePairNumber peer_number() const { return *peer_number_; }
-  // The peer has connected its end too.
+  // ---- Its making ----
+
+  // The device has made the queue pair, or could not. Called once.
+  void OnMade(absl::StatusOr<std::unique_ptr<QueuePair>> made);
+  bool made() const { return queue_pair_ != nullptr; }
+  // REQUIRES: made.
+  QueuePair& queue_pair() { return *queue_pair_; }
+  QueuePairNumber number() const { return number_; }
+  // The peer's end, which may use `receives` entries here. Kept until the queue pair is connected.
+  // kInvalidArgument: out of range.
+  absl::Status SetPeer(const QueuePairAddress& peer, uint32_t receives);
+  bool has_peer() const { return peer_.has_value(); }
+  QueuePairNumber peer_number() const { return peer_->number; }
+  // Starts to connect it to its peer. REQUIRES: made; has_peer; not called before.
+  void Connect();
+  bool connected() const { return connected_; }
+  void SetConnected() { connected_ = true; }
+  // Both ends are connected.
   void SetUsable() { usable_ = true; }
-  bool usable() const { return usable_ && status_.ok(); }
+  bool usable() const { return usable_ && connected_ && status_.ok(); }
+
+  // ---- Its end ----
+
+  // It has failed, or its peer has: all users are told.
+  void Break(const absl::Status& why);
   // OK, or why it does not work any more.
   const absl::Status& status() const { return status_; }
   // It does not work any more, and its users know of all that has arrived.
   bool settled() const { return settled_; }
-  // All completions have been delivered that were in the queue after it had drained.
-  void SetSettled();
+  // The completion queue was polled until it was empty. Settles a broken pair if no more can
+  // follow. Returns true if it did.
+  bool OnPolledEmpty();
+  void OnDrained() { drained_ = true; }
+  // When OnPolledEmpty may settle it. REQUIRES: broken.
+  MonotonicNs SettlesAt() const;
+  // It may be destroyed.
+  bool ended() const { return settled_ && users_.empty(); }
+
+  // ---- Its lanes ----
 
   // kResourceExhausted: it has 65,536 lanes. LIFETIME: `user` until Leave.
   absl::StatusOr<LaneNumber> Join(User& user);
+  // A pair without users breaks.
   void Leave(LaneNumber number);
 
   // Whether the user may send `count` requests, of which each takes an entry at the peer. If not,
-  // it is told when to try again.
+  // it is told when to try again (OnProgress).
   bool Claim(LaneNumber user, uint32_t count) {
     if (HasRoomFor(count)) return true;
     if (usable()) waiting_.push_back(user);
     return false;
   }
-  // Requests of this host's own that take no entry: kBind, kInvalidate.
-  bool HasRoomForLocal(uint32_t count) const {
-    return usable() && outstanding() + count <= options_.requests;
-  }
   // Each queues a request for Flush. REQUIRES: room.
-  // `cookie`: for OnSent and OnWriteFault.
-  void Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate,
-             uint64_t cookie);
-  void Send(LaneNumber user, wire::PairMessage message);
-  void PostLocal(LaneNumber user, const WorkRequest& request, uint64_t cookie);
+  // `cookie`: for OnSent and OnWriteFault. `source`: kept until the request is complete; may be
+  // null.
+  void Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate, uint64_t cookie,
+             std::shared_ptr<RegisteredMemory> source);
+  template <typename Message>
+  void Send(LaneNumber user, const Message& message) {
+    static_assert(sizeof(Message) == kMessageBytes);
+    SendBytes(user, std::bit_cast<VerbsMessage>(message));
+  }
+  // Binds an unused window to the memory, for the peer. The binding ends with its last reference.
+  // Null: there is no room or window now; OnProgress follows. Errors: the device's.
+  // REQUIRES: the NIC has windows; the memory is ready.
+  absl::StatusOr<std::shared_ptr<WindowBinding>> Bind(
+      LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory);
   // Posts what is queued, and returns receives if many are owed. Returns true if it posted any.
   bool Flush();
 
   // Of its NIC's completion queue.
   void OnCompletion(const Completion& completion);
-  // It has failed, or its peer has: all users are told.
-  void Break(const absl::Status& why);
 
   // Messages and slices for lanes that do not exist, dropped.
   uint64_t unknown() const { return unknown_; }
 
  private:
-  // A request whose completion has not been seen.
+  friend class WindowBinding;
+
+  // A request whose completion has not been seen, and what it uses.
   struct Outstanding {
     LaneNumber user;
     uint64_t cookie = 0;
     bool reports = false;  // its user has a cookie
+    std::shared_ptr<RegisteredMemory> memory;
+    std::unique_ptr<MemoryWindow> window;  // it is invalidated
+  };
+  // A window whose access must end.
+  struct Unbinding {
+    std::unique_ptr<MemoryWindow> window;
+    uint32_t key = 0;
+    std::shared_ptr<RegisteredMemory> memory;
   };
 
   bool HasRoomFor(uint32_t count) const {
-    return usable() && outstanding() + count <= options_.requests && peer_receives_ > count;
+    return usable() && outstanding_.size() + count <= options_.requests && peer_receives_ > count;
   }
-  size_t outstanding() const { return outstanding_.size(); }
+  // For requests of this host's own, which take no entry.
+  bool HasRoomForLocal() const { return usable() && outstanding_.size() < options_.requests; }
   User* Find(LaneNumber number);
-  void Queue(LaneNumber user, const WorkRequest& request, uint64_t cookie, bool reports,
-             bool signaled);
+  void SendBytes(LaneNumber user, const VerbsMessage& message);
+  void Queue(const WorkRequest& request, Outstanding outstanding);
+  void Unbind(Unbinding unbinding);
+  void QueueUnbindings();
   // Takes the number of receives to return with the next request.
   uint8_t TakeReturns();
-  void QueueMessage(LaneNumber user, wire::PairMessage message);
   void OnRequest(const Completion& completion);
   // A message or a slice has arrived, which took an entry here. Returns whether it may be used.
   bool OnArrival(uint8_t returned);
   void WakeWaiting();
+  void Progress();
   void AddReturned(uint8_t count);
   void Complete(uint64_t through);
+  void Retire(Outstanding& done);
+  void TellLost();
 
   const std::shared_ptr<PairDomain> domain_;
-  const std::unique_ptr<QueuePair> queue_pair_;
-  const QueuePairNumber number_;
+  Owner& owner_;
+  const Clock& clock_;
   const Options options_;
-  absl::Status status_;
-  std::optional<QueuePairNumber> peer_number_;
+  std::unique_ptr<QueuePair> queue_pair_;
+  QueuePairNumber number_;
+  std::optional<QueuePairAddress> peer_;
+  bool was_made_ = false;
+  bool connected_ = false;
   bool usable_ = false;
+
+  absl::Status status_;
+  bool stopped_ = false;  // nothing arrives any more
+  bool drained_ = false;
+  MonotonicNs stopped_at_ = 0;
   bool settled_ = false;
 
   absl::flat_hash_map<LaneNumber, User*> users_;
   LaneNumber last_number_;
 
-  std::vector<LaneNumber> waiting_;  // refused by Claim
+  std::vector<LaneNumber> waiting_;  // refused by Claim or Bind
   std::vector<WorkRequest> batch_;
-  bool batch_reports_ = false;  // one of it has a user's cookie
+  bool batch_reports_ = false;  // one of it must be known to be complete
   std::deque<Outstanding> outstanding_;
-  uint64_t completed_;       // requests before outstanding_.front()
-  uint32_t unsignaled_ = 0;  // since the last signaled one
+  std::deque<Unbinding> unbinding_;  // for which there was no room, or of a broken pair
+  uint64_t completed_;               // requests before outstanding_.front()
+  uint32_t unsignaled_ = 0;          // since the last signaled one
 
   uint32_t peer_receives_ = 0;  // entries at the peer that this end may use
   uint32_t owed_ = 0;           // entries here, consumed by the peer, that were not returned
   uint64_t unknown_ = 0;
+};
+
+// The access of a pair's peer to registered memory, by a window. It ends with the last reference,
+// or with Revoke; the memory is kept until the NIC has confirmed that.
+class WindowBinding {
+ public:
+  WindowBinding(std::shared_ptr<PeerPair> pair, std::unique_ptr<MemoryWindow> window, uint32_t key,
+                std::shared_ptr<RegisteredMemory> memory)
+      : pair_(std::move(pair)), window_(std::move(window)), key_(key), memory_(std::move(memory)) {}
+  ~WindowBinding() { Revoke(); }
+  WindowBinding(const WindowBinding&) = delete;
+
+  void Revoke() {
+    if (window_ == nullptr) return;
+    pair_->Unbind({.window = std::move(window_), .key = key_, .memory = std::move(memory_)});
+  }
+  bool revoked() const { return window_ == nullptr; }
+  uint32_t key() const { return key_; }
+
+ private:
+  const std::shared_ptr<PeerPair> pair_;
+  std::unique_ptr<MemoryWindow> window_;
+  const uint32_t key_;
+  std::shared_ptr<RegisteredMemory> memory_;
 };
 
 }  // namespace mccs

@@ -1,6 +1,7 @@
 #include "service/transport/rdma/peer_pairs.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -15,26 +16,17 @@ namespace {
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
 
-// Receive entries that a queue pair gets: fewer, the fewer are free. So 4,000 queue pairs can share
-// 32,768 entries, and the first ones have enough for slices of a few channels.
-constexpr uint32_t kMostReceives = 32;
-
-constexpr uint32_t kRequestsPerPair = 256;
-
 }  // namespace
 
-PeerPairs::PeerPairs(const std::vector<RdmaNic>& nics, Random& random)
-    : random_(random), completions_(kCompletions) {
+PeerPairs::PeerPairs(const std::vector<RdmaNic>& nics, VerbsJobs& jobs, Random& random,
+                     const Clock& clock)
+    : jobs_(jobs), random_(random), clock_(clock), completions_(kCompletions) {
   for (const RdmaNic& nic : nics) {
     MCCS_CHECK(nic.verbs != nullptr);
     Nic& added = nics_.emplace_back();
     added.address = nic.address;
     added.verbs = nic.verbs;
   }
-}
-
-PeerPairs::~PeerPairs() {
-  for (const Nic& nic : nics_) MCCS_CHECK(nic.by_number.empty());
 }
 
 PeerPairs::Nic* PeerPairs::Find(const NicAddress& address) {
@@ -52,31 +44,22 @@ absl::StatusOr<std::shared_ptr<PairDomain>> PeerPairs::Domain(const NicDomain& d
   if (nic == nullptr) {
     return absl::NotFoundError(absl::StrCat("no RDMA device has address ", domain.nic.address));
   }
-  if (const auto known = nic->domains.find(domain.tenant); known != nic->domains.end()) {
-    if (std::shared_ptr<PairDomain> used = known->second.lock(); used != nullptr) return used;
-  }
-  absl::erase_if(nic->domains, [](const auto& known) { return known.second.expired(); });
-  auto made = std::make_shared<PairDomain>();
-  MCCS_ASSIGN_OR_RETURN(made->verbs, nic->verbs->MakeDomain());
-  nic->domains[domain.tenant] = made;
+  MCCS_RETURN_IF_ERROR(nic->status);
+  std::weak_ptr<PairDomain>& known = nic->domains[domain.tenant];
+  if (std::shared_ptr<PairDomain> used = known.lock(); used != nullptr) return used;
+  auto made = std::make_shared<PairDomain>(*nic->verbs, jobs_, domain.tenant);
+  known = made;
+  absl::erase_if(nic->domains, [](const auto& entry) { return entry.second.expired(); });
   return made;
 }
 
 // ---- Queue pairs --------------------------------------------------------------------------------
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& key) {
-  if (const auto known = by_key_.find(key); known != by_key_.end()) {
-    std::shared_ptr<PeerPair> pair = known->second.lock();
-    if (pair != nullptr && pair->status().ok()) return pair;
-    by_key_.erase(known);
-  }
-  wire::PairName name;
-  random_.Fill(std::as_writable_bytes(std::span(name)));
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(key, name));
-  // Entries of pairs that have ended.
-  if (by_key_.size() > 2 * by_name_.size()) {
-    absl::erase_if(by_key_, [](const auto& known) { return known.second.expired(); });
-  }
+  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
+  PeerPair::Options options{.key = key, .name = {}, .is_maker = true};
+  random_.Fill(std::as_writable_bytes(std::span(options.name)));
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(std::move(options), nullptr));
   by_key_[key] = pair;
   return pair;
 }
@@ -84,71 +67,83 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& k
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
                                                             const wire::PairFrame& offer) {
   if (const auto known = by_name_.find(offer.name); known != by_name_.end()) {
-    std::shared_ptr<PeerPair> pair = known->second.lock();
-    return pair != nullptr && pair->status().ok() ? pair : nullptr;
+    const PairKey& own = known->second->key();
+    if (known->second->options().is_maker || own.queues != key.queues ||
+        own.peer_gid != key.peer_gid) {
+      return absl::PermissionDeniedError("it offers a queue pair of other lanes");
+    }
+    return known->second;
   }
   // This end of it has ended with its last lane.
   if (offer.connected != 0) return nullptr;
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PeerPair> pair, Make(key, offer.name));
-  MCCS_RETURN_IF_ERROR(pair->Connect(wire::AddressIn(offer), offer.receives));
-  return pair;
+  return Make({.key = key, .name = offer.name, .is_maker = false}, &offer);
 }
 
-absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(const PairKey& key,
-                                                          const wire::PairName& name) {
+absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options options,
+                                                          const wire::PairFrame* offer) {
+  const PairKey& key = options.key;
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<PairDomain> domain, Domain(key.queues.domain));
   Nic& nic = *Find(key.queues.domain.nic);
-  const NicAttributes& attributes = nic.verbs->attributes();
-  const uint32_t free = attributes.receive_entries - domain->granted;
-  if (free < kLeastReceives) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "RDMA device ", attributes.device, " has no free receive entries for tenant ",
-        key.queues.domain.tenant, ": all ", attributes.receive_entries, " belong to queue pairs"));
+  options.serial = ++nic.last_serial;
+  Owner& owner = *this;
+  auto pair = std::make_shared<PeerPair>(domain, owner, clock_, options);
+  std::optional<QueuePairAddress> peer;
+  if (offer != nullptr) {
+    peer = wire::AddressIn(*offer);
+    MCCS_RETURN_IF_ERROR(pair->SetPeer(*peer, offer->receives));
   }
-  const double share = static_cast<double>(free) / attributes.receive_entries;
-  const auto wanted = static_cast<uint32_t>(kMostReceives * share * share);
-  const uint32_t receives = std::min(free, std::max(wanted, kLeastReceives));
-  MCCS_ASSIGN_OR_RETURN(
-      std::unique_ptr<QueuePair> queue_pair,
-      nic.verbs->MakeQueuePair(*domain->verbs, {.requests = kRequestsPerPair,
-                                                .traffic_class = key.traffic_class,
-                                                .source_port = key.source_port}));
-  const PeerPair::Options options{
-      .name = name,
-      .serial = ++nic.last_serial,
-      .requests = kRequestsPerPair,
-      .receives = static_cast<uint8_t>(receives),
-      .on_break = [&nic](PeerPair& broken) { nic.broken.push_back(broken.weak_from_this()); }};
-  std::shared_ptr<PeerPair> pair(new PeerPair(std::move(domain), std::move(queue_pair), options),
-                                 [this, &nic](PeerPair* ended) {
-                                   Forget(nic, *ended);
-                                   delete ended;
-                                 });
-  nic.by_number.emplace(pair->number(), pair.get());
-  by_name_[name] = pair;
+  by_name_[options.name] = pair;
+
+  auto made = std::make_shared<absl::StatusOr<std::unique_ptr<QueuePair>>>();
+  const QueuePairOptions queue_pair{.requests = options.requests,
+                                    .receives = options.receives,
+                                    .traffic_class = key.traffic_class,
+                                    .source_port = key.source_port};
+  const auto make = [](PairDomain& made_in, const QueuePairOptions& made_with,
+                       const std::optional<QueuePairAddress>& connected_to)
+      -> absl::StatusOr<std::unique_ptr<QueuePair>> {
+    MCCS_ASSIGN_OR_RETURN(ProtectionDomain * verbs, made_in.Open());
+    MCCS_ASSIGN_OR_RETURN(std::unique_ptr<QueuePair> result,
+                          made_in.nic().MakeQueuePair(*verbs, made_with));
+    if (connected_to.has_value()) MCCS_RETURN_IF_ERROR(result->Connect(*connected_to));
+    return result;
+  };
+  jobs_.Run(
+      VerbsJobs::Kind::kConnect, domain->tenant(),
+      [made, make, raw = domain.get(), queue_pair, peer] { *made = make(*raw, queue_pair, peer); },
+      [&nic, pair, made, connected = peer.has_value()] {
+        if (made->ok()) nic.by_number[(**made)->address().number] = pair;
+        if (made->ok() && connected) pair->SetConnected();
+        pair->OnMade(std::move(*made));
+      });
   return pair;
 }
 
-void PeerPairs::Forget(Nic& nic, const PeerPair& pair) {
-  nic.by_number.erase(pair.number());
+void PeerPairs::OnBroken(PeerPair& pair) {
+  broken_.push_back(pair.shared_from_this());
   by_name_.erase(pair.name());
+  const auto known = by_key_.find(pair.key());
+  if (known != by_key_.end() && known->second.get() == &pair) by_key_.erase(known);
 }
 
 void PeerPairs::Break(const SharedQueueKey& queues, const absl::Status& why) {
   std::vector<std::shared_ptr<PeerPair>> broken;
   for (const auto& [key, pair] : by_key_) {
-    if (key.queues == queues) broken.push_back(pair.lock());
+    if (key.queues == queues) broken.push_back(pair);
   }
-  for (const std::shared_ptr<PeerPair>& pair : broken) {
-    if (pair != nullptr) pair->Break(why);
-  }
+  for (const std::shared_ptr<PeerPair>& pair : broken) pair->Break(why);
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 bool PeerPairs::Poll() {
+  emptied_ = true;
   bool moved = false;
   for (Nic& nic : nics_) moved |= PollNic(nic);
+  for (const std::weak_ptr<PeerPair>& queued : std::exchange(queued_, {})) {
+    if (const std::shared_ptr<PeerPair> pair = queued.lock(); pair != nullptr) pair->Flush();
+  }
+  if (emptied_ && !broken_.empty()) moved |= SettleBroken();
   return moved;
 }
 
@@ -158,13 +153,6 @@ bool PeerPairs::PollNic(Nic& nic) {
     OnEvent(nic, *event);
     moved = true;
   }
-  std::vector<std::shared_ptr<PeerPair>> drained;
-  std::erase_if(nic.broken, [&](const std::weak_ptr<PeerPair>& broken) {
-    std::shared_ptr<PeerPair> pair = broken.lock();
-    if (pair != nullptr && !pair->queue_pair().drained()) return false;
-    if (pair != nullptr) drained.push_back(std::move(pair));
-    return true;
-  });
   std::vector<std::shared_ptr<PeerPair>> served;
   bool emptied = false;
   for (int i = 0; i < kMaxPollsPerTurn && !emptied; ++i) {
@@ -172,27 +160,33 @@ bool PeerPairs::PollNic(Nic& nic) {
     emptied = polled < completions_.size();
     moved |= polled > 0;
     for (const Completion& completion : std::span(completions_).first(polled)) {
-      const auto pair = nic.by_number.find(completion.queue_pair);
-      if (pair == nic.by_number.end()) {
+      const auto found = nic.by_number.find(completion.queue_pair);
+      if (found == nic.by_number.end()) {
         ++unknown_;
         continue;
       }
-      // Its last user may leave.
-      const std::shared_ptr<PeerPair> kept = pair->second->shared_from_this();
-      kept->OnCompletion(completion);
-      if (served.empty() || served.back() != kept) served.push_back(kept);
+      const std::shared_ptr<PeerPair> pair = found->second;
+      pair->OnCompletion(completion);
+      if (served.empty() || served.back() != pair) served.push_back(pair);
     }
   }
+  emptied_ &= emptied;
   // Returns receives that no lane's turn returns.
   for (const std::shared_ptr<PeerPair>& pair : served) pair->Flush();
-  for (const std::shared_ptr<PeerPair>& pair : drained) {
-    if (emptied) {
-      pair->SetSettled();
-    } else {
-      nic.broken.push_back(pair);
-    }
-    moved = true;
-  }
+  return moved;
+}
+
+bool PeerPairs::SettleBroken() {
+  bool moved = false;
+  const auto broken = broken_;  // users that are told may break others
+  for (const std::shared_ptr<PeerPair>& pair : broken) moved |= pair->OnPolledEmpty();
+  std::erase_if(broken_, [&](const std::shared_ptr<PeerPair>& pair) {
+    if (!pair->ended()) return false;
+    Nic& nic = *Find(pair->key().queues.domain.nic);
+    const auto known = nic.by_number.find(pair->number());
+    if (known != nic.by_number.end() && known->second == pair) nic.by_number.erase(known);
+    return true;
+  });
   return moved;
 }
 
@@ -200,34 +194,42 @@ void PeerPairs::OnEvent(Nic& nic, const VerbsEvent& event) {
   const absl::Status why =
       absl::UnavailableError(absl::StrCat("RDMA device ", nic.verbs->attributes().device, " port ",
                                           nic.verbs->attributes().port, ": ", event.text));
+  const auto found = nic.by_number.find(event.queue_pair);
+  const std::shared_ptr<PeerPair> pair = found == nic.by_number.end() ? nullptr : found->second;
   switch (event.kind) {
     case VerbsEvent::Kind::kQueuePair:
-      if (const auto pair = nic.by_number.find(event.queue_pair); pair != nic.by_number.end()) {
-        const std::shared_ptr<PeerPair> kept = pair->second->shared_from_this();
-        kept->Break(why);
-      }
+      if (pair != nullptr) pair->Break(why);
       return;
+    case VerbsEvent::Kind::kDrained:
+      if (pair == nullptr) return;
+      pair->Break(why);
+      return pair->OnDrained();
+    case VerbsEvent::Kind::kDevice:
+      nic.status = why;
+      return BreakAll(nic, why);
     case VerbsEvent::Kind::kPortDown:
-    case VerbsEvent::Kind::kDevice: {
-      std::vector<std::shared_ptr<PeerPair>> pairs;
-      for (const auto& [number, pair] : nic.by_number) pairs.push_back(pair->shared_from_this());
-      for (const std::shared_ptr<PeerPair>& pair : pairs) pair->Break(why);
-      return;
-    }
+      return BreakAll(nic, why);
     case VerbsEvent::Kind::kPortUp:
     case VerbsEvent::Kind::kOther:
       return;
   }
 }
 
-bool PeerPairs::Arm() {
-  bool armed = true;
-  for (const Nic& nic : nics_) armed &= nic.verbs->Arm();
-  return armed;
+void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
+  std::vector<std::shared_ptr<PeerPair>> pairs;
+  for (const auto& [number, pair] : nic.by_number) pairs.push_back(pair);
+  for (const std::shared_ptr<PeerPair>& pair : pairs) pair->Break(why);
 }
 
-void PeerPairs::SetWaker(Waker* waker) {
-  for (const Nic& nic : nics_) nic.verbs->SetWaker(waker);
+MonotonicNs PeerPairs::NextDeadline() const {
+  MonotonicNs next = kNever;
+  for (const std::shared_ptr<PeerPair>& pair : broken_) next = std::min(next, pair->SettlesAt());
+  return next;
+}
+
+bool PeerPairs::PrepareSleep() {
+  for (const Nic& nic : nics_) nic.verbs->Arm();
+  return Poll();
 }
 
 }  // namespace mccs

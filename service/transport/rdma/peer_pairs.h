@@ -2,7 +2,7 @@
 // completion.
 //
 // A lane's maker finds a queue pair to the peer by its PairKey, or makes one; the other end finds
-// it by its name. A queue pair ends with its last lane.
+// it by its name. A queue pair ends after its last lane.
 //
 // OWNER: RdmaTransport. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_PEER_PAIRS_H_
@@ -18,28 +18,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "service/transport/lane_identity.h"
 #include "service/transport/rdma/peer_pair.h"
 #include "service/transport/rdma/verbs.h"
+#include "service/transport/rdma/verbs_jobs.h"
 
 namespace mccs {
-
-// Lanes for which all of it is equal share a queue pair.
-struct PairKey {
-  SharedQueueKey queues;
-  Gid peer_gid{};
-  uint8_t traffic_class = 0;
-  uint16_t source_port = 0;       // of this end's packets; 0: any
-  uint16_t peer_source_port = 0;  // of the peer's
-
-  friend bool operator==(const PairKey&, const PairKey&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const PairKey& key) {
-    return H::combine(std::move(h), key.queues, key.peer_gid, key.traffic_class, key.source_port,
-                      key.peer_source_port);
-  }
-};
 
 // A NIC that lanes may use.
 struct RdmaNic {
@@ -47,36 +33,38 @@ struct RdmaNic {
   VerbsNic* verbs = nullptr;
 };
 
-class PeerPairs {
+class PeerPairs final : private PeerPair::Owner {
  public:
-  // LIFETIME: the NICs and `random` outlive this, and this outlives all pairs.
-  PeerPairs(const std::vector<RdmaNic>& nics, Random& random);
-  ~PeerPairs();
+  // LIFETIME: the NICs and all arguments outlive this, and this outlives the lanes.
+  PeerPairs(const std::vector<RdmaNic>& nics, VerbsJobs& jobs, Random& random, const Clock& clock);
+  ~PeerPairs() override = default;
   PeerPairs(const PeerPairs&) = delete;
 
   // Null: no such NIC.
   const NicAttributes* Attributes(const NicAddress& nic) const;
-  // The tenant's domain on the NIC, made when it is first needed; it ends with its last user.
-  // kNotFound: no such NIC.
+  // The tenant's domain on the NIC; it ends with its last user. kNotFound: no such NIC.
   absl::StatusOr<std::shared_ptr<PairDomain>> Domain(const NicDomain& domain);
 
-  // For the maker. kNotFound: no such NIC. kResourceExhausted: it has no more queue pairs or
-  // receive entries. Others: the verbs'.
+  // For the maker. It may still be in the making. kNotFound: no such NIC. kUnavailable: it has
+  // failed.
   absl::StatusOr<std::shared_ptr<PeerPair>> FindOrMake(const PairKey& key);
-  // For the other end: the pair with the offer's name, or a new one, connected to the offer's;
-  // null: the pair has failed or ended here.
+  // For the other end: the pair with the offer's name, or a new one that is being made and
+  // connected to the offer's; null: the pair has failed or ended here. kPermissionDenied: the offer
+  // is not for lanes with this key.
   absl::StatusOr<std::shared_ptr<PeerPair>> Accept(const PairKey& key,
                                                    const wire::PairFrame& offer);
 
   // Delivers completions and events. Returns true if there were any.
   bool Poll();
-  // Before a sleep: the next completion wakes `waker`. Returns false if there is work already.
-  bool Arm();
-  void SetWaker(Waker* waker);
+  // When Poll has work even if nothing arrives.
+  MonotonicNs NextDeadline() const;
+  // Before a sleep: the next completion wakes the engine. Returns true if there is work already.
+  bool PrepareSleep();
 
   // Breaks the pairs that this end made for these queues.
   void Break(const SharedQueueKey& queues, const absl::Status& why);
 
+  // Pairs that work or are being made.
   size_t size() const { return by_name_.size(); }
   // Completions for queue pairs that do not exist any more.
   uint64_t unknown() const { return unknown_; }
@@ -85,23 +73,34 @@ class PeerPairs {
   struct Nic {
     NicAddress address;
     VerbsNic* verbs = nullptr;
+    absl::Status status;  // not OK: the device has failed
     absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
-    absl::flat_hash_map<QueuePairNumber, PeerPair*> by_number;
-    uint32_t last_serial = 0;                     // of its pairs; only the lowest 24 bits count
-    std::vector<std::weak_ptr<PeerPair>> broken;  // not settled yet
+    absl::flat_hash_map<QueuePairNumber, std::shared_ptr<PeerPair>> by_number;
+    uint32_t last_serial = 0;  // of its pairs; only the lowest 24 bits count
   };
 
-  Nic* Find(const NicAddress& address);
-  absl::StatusOr<std::shared_ptr<PeerPair>> Make(const PairKey& key, const wire::PairName& name);
-  void Forget(Nic& nic, const PeerPair& pair);
-  bool PollNic(Nic& nic);
-  void OnEvent(Nic& nic, const VerbsEvent& event);
+  // PeerPair::Owner
+  void OnBroken(PeerPair& pair) override;
+  void OnQueued(PeerPair& pair) override { queued_.push_back(pair.weak_from_this()); }
 
+  Nic* Find(const NicAddress& address);
+  absl::StatusOr<std::shared_ptr<PeerPair>> Make(PeerPair::Options options,
+                                                 const wire::PairFrame* offer);
+  bool PollNic(Nic& nic);
+  bool SettleBroken();
+  void OnEvent(Nic& nic, const VerbsEvent& event);
+  void BreakAll(Nic& nic, const absl::Status& why);
+
+  VerbsJobs& jobs_;
   Random& random_;
+  const Clock& clock_;
   std::deque<Nic> nics_;
-  absl::flat_hash_map<PairKey, std::weak_ptr<PeerPair>> by_key_;
-  std::map<wire::PairName, std::weak_ptr<PeerPair>> by_name_;
+  absl::flat_hash_map<PairKey, std::shared_ptr<PeerPair>> by_key_;  // made by this end
+  std::map<wire::PairName, std::shared_ptr<PeerPair>> by_name_;
+  std::vector<std::shared_ptr<PeerPair>> broken_;  // until they have ended
+  std::vector<std::weak_ptr<PeerPair>> queued_;    // with requests to post
   std::vector<Completion> completions_;
+  bool emptied_ = true;  // all completion queues, by the last Poll
   uint64_t unknown_ = 0;
 };
 

@@ -18,31 +18,34 @@ constexpr int kMaxRejected = 2;
 
 void RdmaLaneLink::Attach(std::unique_ptr<Connection> connection, const SharedQueueKey& queues) {
   step_ = Step::kIdle;
-  ReadFault();
-  lost_.reset();
   if (!link_.Attach(std::move(connection))) return;
   out_.clear();
   out_bytes_ = in_bytes_ = 0;
-  stalls_ = offered_again_ = false;
+  offered_again_ = false;
   rejected_ = 0;
   queues_ = queues;
   step_ = role_ == Role::kSender ? Step::kHello : Step::kPeerHello;
 }
 
 bool RdmaLaneLink::Poll() {
-  if (link_.get() == nullptr) return ReadFault();
+  if (link_.get() == nullptr) return false;
   bool moved = TrySendHello();
-  if (link_.get() != nullptr && step_ == Step::kGo && pair_->usable()) {
-    BecomeReady();
-    moved = true;
-  }
+  moved |= AdvancePair();
   if (link_.get() != nullptr) moved |= ReadFrames();
   if (link_.get() != nullptr) moved |= TrySendHello();
+  if (link_.get() != nullptr) moved |= AdvancePair();
   if (link_.get() != nullptr) moved |= WriteFrames();
-  if (link_.get() != nullptr && step_ == Step::kReady && pair_->settled() && !stalls_) {
+  if (link_.get() != nullptr && step_ == Step::kReady && pair_->settled()) {
     link_.Stall(LostStatus(pair_->status()));
   }
   return moved || link_.get() == nullptr;
+}
+
+void RdmaLaneLink::Mark(uint8_t dscp) {
+  link_.Mark(dscp);
+  const bool differs = link_.get() != nullptr && pair_ != nullptr && step_ > Step::kPeerHello &&
+                       pair_->key().traffic_class != KeyOfPair().traffic_class;
+  if (differs) link_.Stall(absl::UnavailableError("its traffic class changes"));
 }
 
 void RdmaLaneLink::LeavePair() {
@@ -98,16 +101,43 @@ void RdmaLaneLink::BeginPair() {
   if (!maker_) return;
   absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.FindOrMake(KeyOfPair());
   if (!pair.ok()) return link_.Stall(pair.status());
+  step_ = Step::kMaking;
   JoinPair(*std::move(pair));
-  if (link_.get() != nullptr) PushPairFrame(wire::kPairOfferMagic);
+}
+
+// Continues when the device has done its part.
+bool RdmaLaneLink::AdvancePair() {
+  if (pair_ == nullptr || !pair_->status().ok()) return false;
+  if (step_ == Step::kMaking && pair_->made()) {
+    PushPairFrame(wire::kPairOfferMagic);
+    step_ = Step::kPair;
+    return true;
+  }
+  if (step_ == Step::kAccepting && pair_->connected()) {
+    PushPairFrame(wire::kPairAcceptMagic);
+    step_ = Step::kGo;
+    return true;
+  }
+  if (step_ == Step::kConnecting && pair_->connected()) {
+    pair_->SetUsable();
+    PushPairFrame(wire::kPairGoMagic);
+    BecomeReady();
+    return true;
+  }
+  if (step_ == Step::kGo && pair_->usable()) {
+    BecomeReady();
+    return true;
+  }
+  return false;
 }
 
 PairKey RdmaLaneLink::KeyOfPair() const {
+  const bool sends = role_ == Role::kSender;
   return {.queues = queues_,
           .peer_gid = peer_gid_,
           .traffic_class = static_cast<uint8_t>(link_.dscp() << 2),
-          .source_port = 0,
-          .peer_source_port = role_ == Role::kReceiver ? peer_source_port_ : uint16_t{0}};
+          .source_port = sends ? queues_.source_port : uint16_t{0},
+          .peer_source_port = sends ? uint16_t{0} : peer_source_port_};
 }
 
 void RdmaLaneLink::JoinPair(std::shared_ptr<PeerPair> pair) {
@@ -120,38 +150,10 @@ void RdmaLaneLink::JoinPair(std::shared_ptr<PeerPair> pair) {
 
 void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
   switch (frame.magic) {
-    case wire::kPairOfferMagic: {
-      if (step_ != Step::kPair || maker_) return FailUnexpected(frame.magic);
-      if (frame.gid != peer_gid_) return link_.Fail("it offers a queue pair of another NIC");
-      absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.Accept(KeyOfPair(), frame);
-      if (!pair.ok()) return link_.Stall(pair.status());
-      if (*pair == nullptr) {
-        if (++rejected_ > kMaxRejected) return link_.Fail("it offers only pairs that have ended");
-        wire::PairFrame gone{};
-        gone.magic = wire::kPairGoneMagic;
-        return Push(gone);
-      }
-      JoinPair(*std::move(pair));
-      if (link_.get() == nullptr) return;
-      peer_lane_ = static_cast<uint16_t>(frame.lane);
-      PushPairFrame(wire::kPairAcceptMagic);
-      step_ = Step::kGo;
-      return;
-    }
+    case wire::kPairOfferMagic:
+      return OnOffer(frame);
     case wire::kPairAcceptMagic:
-      if (step_ != Step::kPair || !maker_) return FailUnexpected(frame.magic);
-      if (frame.gid != peer_gid_) return link_.Fail("it accepts with a queue pair of another NIC");
-      if (pair_->connected() && pair_->peer_number() != QueuePairNumber(frame.queue_pair)) {
-        return OfferAnother();  // the peer's first end has ended
-      }
-      peer_lane_ = static_cast<uint16_t>(frame.lane);
-      if (!pair_->connected()) {
-        const absl::Status connected = pair_->Connect(wire::AddressIn(frame), frame.receives);
-        if (!connected.ok()) return pair_->Break(connected);
-        pair_->SetUsable();
-      }
-      PushPairFrame(wire::kPairGoMagic);
-      return BecomeReady();
+      return OnAccept(frame);
     case wire::kPairGoneMagic:
       if (step_ == Step::kReady && role_ == Role::kSender) {
         return pair_->Break(absl::UnavailableError("the peer's end has failed"));
@@ -166,6 +168,38 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
     default:
       return FailUnexpected(frame.magic);
   }
+}
+
+void RdmaLaneLink::OnOffer(const wire::PairFrame& frame) {
+  if (step_ != Step::kPair || maker_) return FailUnexpected(frame.magic);
+  if (frame.gid != peer_gid_) return link_.Fail("it offers a queue pair of another NIC");
+  absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.Accept(KeyOfPair(), frame);
+  if (absl::IsPermissionDenied(pair.status())) return link_.Fail(pair.status().message());
+  if (!pair.ok()) return link_.Stall(pair.status());
+  if (*pair == nullptr) {
+    if (++rejected_ > kMaxRejected) return link_.Fail("it offers only pairs that have ended");
+    wire::PairFrame gone{};
+    gone.magic = wire::kPairGoneMagic;
+    return Push(gone);
+  }
+  step_ = Step::kAccepting;
+  JoinPair(*std::move(pair));
+  if (link_.get() == nullptr) return;
+  peer_lane_ = static_cast<uint16_t>(frame.lane);
+}
+
+void RdmaLaneLink::OnAccept(const wire::PairFrame& frame) {
+  if (step_ != Step::kPair || !maker_) return FailUnexpected(frame.magic);
+  if (frame.gid != peer_gid_) return link_.Fail("it accepts with a queue pair of another NIC");
+  if (pair_->has_peer() && pair_->peer_number() != QueuePairNumber(frame.queue_pair)) {
+    return OfferAnother();  // the peer's first end has ended
+  }
+  peer_lane_ = static_cast<uint16_t>(frame.lane);
+  step_ = Step::kConnecting;
+  if (pair_->has_peer()) return;
+  const absl::Status taken = pair_->SetPeer(wire::AddressIn(frame), frame.receives);
+  if (!taken.ok()) return link_.Fail(taken.message());
+  pair_->Connect();
 }
 
 void RdmaLaneLink::OfferAnother() {
@@ -208,12 +242,12 @@ void RdmaLaneLink::OnWritten(const wire::ImmediateFields& immediate, uint32_t by
 }
 
 void RdmaLaneLink::OnPairLost(const absl::Status& why) {
-  const bool uses = step_ == Step::kPair || step_ == Step::kGo || step_ == Step::kReady;
+  const bool uses = step_ > Step::kPeerHello;
   // A ready sender first learns of all its completions (Poll).
   const bool waits = role_ == Role::kSender && step_ == Step::kReady;
   if (uses && link_.get() != nullptr && !waits) {
-    std::unique_ptr<Connection> connection = link_.Detach(LostStatus(why));
-    if (step_ == Step::kReady) lost_ = AnnounceLoss(std::move(connection));
+    if (step_ == Step::kReady) AnnounceLoss(*link_.get());
+    link_.Stall(LostStatus(why));
   }
   owner_.OnPairLost();
 }
@@ -223,25 +257,13 @@ absl::Status RdmaLaneLink::LostStatus(const absl::Status& why) const {
       absl::StrCat("queue pair with ", ToString(link_.remote()), ": ", why.message()));
 }
 
-// Returns the connection, on which the sender may answer; null: it does not take the frame now.
-std::unique_ptr<Connection> RdmaLaneLink::AnnounceLoss(
-    std::unique_ptr<Connection> connection) const {
-  if (!out_.empty()) return nullptr;  // it must not overtake them
+// So that the sender does not wait until its NIC has tried again for long.
+void RdmaLaneLink::AnnounceLoss(Connection& connection) const {
+  if (!out_.empty()) return;  // it must not overtake them
   wire::PairFrame gone{};
   gone.magic = wire::kPairGoneMagic;
   const iovec whole{.iov_base = &gone, .iov_len = sizeof(gone)};
-  const absl::StatusOr<size_t> written = connection->Write({&whole, 1});
-  return written.ok() && *written == sizeof(gone) ? std::move(connection) : nullptr;
-}
-
-void RdmaLaneLink::SendFault(SliceNumber number, RemoteKey key) {
-  if (stalls_) return;
-  wire::WriteFault fault{};
-  fault.magic = wire::kWriteFaultMagic;
-  fault.number = number;
-  fault.key = key.value();
-  Push(fault);
-  stalls_ = true;
+  (void)connection.Write({&whole, 1});
 }
 
 // ---- The stream ---------------------------------------------------------------------------------
@@ -263,7 +285,7 @@ void RdmaLaneLink::PushPairFrame(uint32_t magic) {
   frame.name = pair_->name();
   frame.lane = number_.value();
   frame.receives = pair_->receives();
-  frame.connected = pair_->connected() ? 1 : 0;
+  frame.connected = pair_->has_peer() ? 1 : 0;
   Push(frame);
 }
 
@@ -283,10 +305,6 @@ bool RdmaLaneLink::WriteFrames() {
     if (out_bytes_ < out_.front().size()) break;
     out_.pop_front();
     out_bytes_ = 0;
-  }
-  if (stalls_ && out_.empty()) {
-    link_.Stall(absl::UnavailableError("the peer's NIC did not accept a write"));
-    return true;
   }
   return moved;
 }
@@ -312,24 +330,6 @@ bool RdmaLaneLink::ReadFrames() {
   return moved;
 }
 
-// Returns true if the lane has ended.
-bool RdmaLaneLink::ReadFault() {
-  while (lost_ != nullptr && lost_->readable()) {
-    const iovec rest{.iov_base = in_.data() + in_bytes_, .iov_len = in_.size() - in_bytes_};
-    const absl::StatusOr<size_t> got = lost_->Read({&rest, 1});
-    if (!got.ok()) lost_.reset();
-    if (!got.ok() || *got == 0) return false;
-    in_bytes_ += *got;
-    if (in_bytes_ < in_.size()) continue;
-    const auto fault = std::bit_cast<wire::WriteFault>(in_);
-    lost_.reset();
-    in_bytes_ = 0;
-    if (fault.magic == wire::kWriteFaultMagic) owner_.OnFault(fault);
-    return link_.failed();
-  }
-  return false;
-}
-
 void RdmaLaneLink::OnFrame(const wire::LaneFrame& frame) {
   uint32_t magic;
   std::memcpy(&magic, frame.data(), sizeof(magic));
@@ -342,9 +342,6 @@ void RdmaLaneLink::OnFrame(const wire::LaneFrame& frame) {
     case wire::kPairGoneMagic:
     case wire::kPairGoMagic:
       return OnPairFrame(std::bit_cast<wire::PairFrame>(frame));
-    case wire::kWriteFaultMagic:
-      if (role_ != Role::kReceiver || step_ != Step::kReady) return FailUnexpected(magic);
-      return owner_.OnFault(std::bit_cast<wire::WriteFault>(frame));
     default:
       return FailUnexpected(magic);
   }

@@ -1,9 +1,10 @@
 // The connection of one end of a lane over RDMA: its stream, its place on a queue pair, and the
 // exchange that leads to it (rdma_wire.h).
 //
-//   Attach ──► hellos ──► offer, accept, go ──► ready
-//                 │              │                │   the stream or the queue pair breaks
-//                 └──────────────┴────────────────┴──► stalled
+//   Attach ──► hellos ──► the pair is made; offer, accept, go; it is connected ──► ready
+//                 │              │                                                  │ the stream or
+//                 the └──────────────┴──────────────────────────────────────────────────┴─► stalled
+//                                                                                     pair breaks
 //
 // After a stall the end stays on its old queue pair until the next exchange: the receiver still
 // learns of slices that have arrived.
@@ -40,13 +41,11 @@ class RdmaLaneLink final : public PeerPair::User {
     // The peer's. May end the lane (link().Fail).
     virtual void OnHello(const wire::LaneHello& hello) = 0;
     virtual void OnReady() = 0;
-    virtual void OnFault(const wire::WriteFault& fault) = 0;
     // As PeerPair::User's.
     virtual void OnSent(uint64_t cookie) = 0;
-    virtual void OnWriteFault(uint64_t cookie) = 0;
     virtual void OnMessage(const wire::PairMessage& message) = 0;
     virtual void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) = 0;
-    virtual void OnRoom() = 0;
+    virtual void OnProgress() = 0;
     virtual void OnPairLost() = 0;
   };
 
@@ -64,6 +63,11 @@ class RdmaLaneLink final : public PeerPair::User {
   void Attach(std::unique_ptr<Connection> connection, const SharedQueueKey& queues);
   // Advances the exchange. Returns true if anything moved.
   bool Poll();
+  // The class of this end's packets: of the stream, and of the queue pair, for which a lane that is
+  // connected connects again.
+  void Mark(uint8_t dscp);
+  // The queues of the current connection.
+  const SharedQueueKey& queues() const { return queues_; }
 
   // The queue pair of the last connection; null before the first.
   PeerPair* pair() const { return pair_.get(); }
@@ -72,37 +76,39 @@ class RdmaLaneLink final : public PeerPair::User {
   // Leaves the queue pair: nothing of it reaches this lane any more.
   void LeavePair();
 
-  // REQUIRES: connected. The lane stalls when it is written.
-  void SendFault(SliceNumber number, RemoteKey key);
-
  private:
   enum class Step : uint8_t {
-    kIdle,       // no connection
-    kHello,      // this end's hello is not sent yet
-    kPeerHello,  // waits for the peer's
-    kPair,       // the maker waits for an accept, the other end for an offer
-    kGo,         // waits until the maker has connected the pair
+    kIdle,        // no connection
+    kHello,       // this end's hello is not sent yet
+    kPeerHello,   // waits for the peer's
+    kMaking,      // the maker's pair is being made
+    kPair,        // the maker waits for an accept, the other end for an offer
+    kAccepting,   // the other end's pair is being made and connected
+    kConnecting,  // the maker's pair is being connected
+    kGo,          // the other end waits until the maker's is connected
     kReady,
   };
 
   void OnSent(uint64_t cookie) override { owner_.OnSent(cookie); }
-  void OnWriteFault(uint64_t cookie) override { owner_.OnWriteFault(cookie); }
+  void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
-  void OnRoom() override { owner_.OnRoom(); }
+  void OnProgress() override { owner_.OnProgress(); }
   void OnPairLost(const absl::Status& why) override;
   void OnArrival();
   absl::Status LostStatus(const absl::Status& why) const;
-  std::unique_ptr<Connection> AnnounceLoss(std::unique_ptr<Connection> connection) const;
+  void AnnounceLoss(Connection& connection) const;
 
   bool WriteFrames();
   bool ReadFrames();
-  bool ReadFault();
   void OnFrame(const wire::LaneFrame& frame);
   void OnHelloFrame(const wire::LaneHello& hello);
   void OnPairFrame(const wire::PairFrame& frame);
   bool TrySendHello();
   void BeginPair();
+  bool AdvancePair();
+  void OnOffer(const wire::PairFrame& frame);
+  void OnAccept(const wire::PairFrame& frame);
   void JoinPair(std::shared_ptr<PeerPair> pair);
   void PushPairFrame(uint32_t magic);
   template <typename Frame>
@@ -118,7 +124,6 @@ class RdmaLaneLink final : public PeerPair::User {
   LaneLink link_;
   Step step_ = Step::kIdle;
   bool maker_ = false;
-  bool stalls_ = false;         // when the last frame is written
   bool offered_again_ = false;  // on this connection
   int rejected_ = 0;            // offers of the peer, on this connection
   SharedQueueKey queues_;
@@ -128,9 +133,6 @@ class RdmaLaneLink final : public PeerPair::User {
   std::shared_ptr<PeerPair> pair_;
   LaneNumber number_;
   uint16_t peer_lane_ = 0;
-
-  // Of a receiver whose queue pair was lost: the sender may still name the slice that was refused.
-  std::unique_ptr<Connection> lost_;
 
   std::deque<wire::LaneFrame> out_;
   size_t out_bytes_ = 0;  // of out_.front(), written

@@ -1,53 +1,44 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/status_macros.h"
 #include "service/transport/rdma/rdma_lane.h"
 
 namespace mccs {
 
 RdmaSendLane::RdmaSendLane(const LaneIdentity& identity, const LaneShape& shape, RdmaShared& shared)
-    : shape_(shape),
-      shared_(shared),
+    : RdmaLaneEnd(RdmaLaneLink::Role::kSender, shared),
+      shape_(shape),
       inline_bytes_([&] {
         const NicAttributes* const nic = shared.pairs.Attributes(identity.queues.domain.nic);
         return nic == nullptr ? 0 : nic->inline_bytes;
       }()),
       entries_(shape.slots),
-      credit_(shape.slots),
-      link_(RdmaLaneLink::Role::kSender, shared.pairs, *this) {
+      places_(shape.slots),
+      credit_(shape.slots) {
   MCCS_CHECK(shape.slots >= 2);
   SetQueues(identity.queues);
 }
 
-absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::PostTo(const RemoteTarget& target,
-                                                                const RegionSpan& payload,
-                                                                const SliceTag& tag) {
-  if (link_.link().failed()) return status();
+absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::Post(const RegionSpan& payload,
+                                                              const SliceTag& tag) {
+  if (link().failed()) return status();
   if (payload.bytes > shape_.slot_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("slice of ", payload.bytes, " bytes: expected at most ", shape_.slot_bytes));
   }
-  if (target.key != RemoteKey()) MCCS_RETURN_IF_ERROR(peer_memory_.Check(target, payload.bytes));
   if (!has_room()) return std::nullopt;
-
-  const bool is_copied = payload.bytes <= inline_bytes_;
-  if (!is_copied && shared_.Find(*payload.region, queues().domain) == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot send a slice: its region is not registered with NIC ",
-                     queues().domain.nic.address));
-  }
   Entry& entry = At(next_);
   entry.tag = tag;
   entry.tagged = next_ == 0 || tag != last_tag_;
-  entry.target = target;
   entry.payload = payload;
-  entry.is_copied = is_copied;
-  if (is_copied && payload.bytes > 0) {
+  entry.is_copied = payload.bytes <= inline_bytes_;
+  if (entry.is_copied && payload.bytes > 0) {
     if (entry.copy.size() < payload.bytes) entry.copy.resize(payload.bytes);
     std::memcpy(entry.copy.data(), payload.address(), payload.bytes);
+    copied_bytes_ += payload.bytes;
   }
   last_tag_ = tag;
   const SliceNumber number = next_++;
@@ -59,23 +50,20 @@ absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::PostTo(const RemoteTarg
 
 bool RdmaSendLane::Poll() {
   gate_blocked_ = false;
-  bool moved = std::exchange(event_, false);
+  bool moved = TakeEvent();
   moved |= link_.Poll();
-  if (link_.ready()) {
+  if (link_.ready() && link_.pair()->usable()) {
     moved |= PostAnnouncements();
     moved |= PostSlices();
-    if (link_.pair() != nullptr) moved |= link_.pair()->Flush();
+    moved |= link_.pair()->Flush();
   }
   if (gate_ != nullptr) ReportToGate();
   return moved;
 }
 
 void RdmaSendLane::Attach(std::unique_ptr<Connection> connection) {
-  peer_memory_.Clear();
-  places_.clear();
-  awaits_hello_ = true;
-  domain_ = queues().domain;
-  link_.Attach(std::move(connection), queues());
+  bounced_.reset();
+  RdmaLaneEnd::Attach(std::move(connection));
 }
 
 void RdmaSendLane::ReportToGate() {
@@ -93,7 +81,8 @@ LaneWait RdmaSendLane::waits_for() const {
 LaneCounters RdmaSendLane::counters() const {
   return {.slices = acknowledged_,
           .payload_bytes = acknowledged_bytes_,
-          .reconnects = link_.link().reconnects(),
+          .reconnects = link().reconnects(),
+          .copied_bytes = copied_bytes_,
           .credit = std::min(credit_, acknowledged_ + shape_.slots) - next_};
 }
 
@@ -108,7 +97,7 @@ bool RdmaSendLane::PostAnnouncements() {
     wire::PairMessage message{};
     message.kind = wire::PairMessageKind::kAnnounce;
     message.lane = link_.peer_lane();
-    message.key = NeedsGrant(entry) ? 1 : 0;
+    message.key = NeedsPlace(entry) ? 1 : 0;
     message.number = announced_;
     message.bytes = entry.payload.bytes;
     message.tag = entry.tag;
@@ -130,77 +119,92 @@ bool RdmaSendLane::PostSlices() {
 }
 
 bool RdmaSendLane::PostSlice() {
-  Entry& entry = At(sent_);
+  const Entry& entry = At(sent_);
   const std::optional<Place> place = FindPlace(entry);
-  if (!place.has_value()) return false;
+  // The receiver learns whose slice waits.
+  if (!PostTag() || !place.has_value()) return false;
   PeerPair& pair = *link_.pair();
-  const bool tagged = has_slots_ && (first_ || entry.tagged);
-  if (!pair.Claim(link_.number(), tagged ? 2 : 1)) return false;
+  if (!pair.Claim(link_.number(), 1)) return false;
   gate_blocked_ = gate_ != nullptr && gate_->Allowance() == 0;
   if (gate_blocked_) return false;
 
-  const bool discarded = NeedsGrant(entry) && grants_.front().discard;
+  const bool discarded = NeedsPlace(entry) && place->address == 0;
   WorkRequest request;
-  request.bytes = discarded ? 0 : entry.payload.bytes;
-  if (request.bytes > 0) {
-    request.inlined = entry.is_copied;
-    request.local = entry.is_copied ? entry.copy.data() : entry.payload.address();
-    if (!entry.is_copied) {
-      const MemoryRegion* const source = shared_.Find(*entry.payload.region, domain_);
-      if (source == nullptr) {
-        link_.link().Stall(absl::FailedPreconditionError(
-            absl::StrCat("slice ", sent_, " is not registered with NIC ", domain_.nic.address)));
-        return false;
-      }
-      request.local_key = source->local_key();
-    }
+  std::shared_ptr<RegisteredMemory> source;
+  if (!discarded && entry.payload.bytes > 0) {
+    if (!SetSource(entry, &request, &source)) return false;
     request.remote_address = place->address;
     request.remote_key = place->key;
   }
-  if (tagged) {
-    wire::PairMessage message{};
-    message.kind = wire::PairMessageKind::kTag;
-    message.lane = link_.peer_lane();
-    message.number = sent_;
-    message.tag = entry.tag;
-    pair.Send(link_.number(), message);
-    CountMoved(sizeof(message));
-  }
   pair.Write(link_.number(), request,
              {.lane = link_.peer_lane(),
-              .written = entry.target.key != RemoteKey(),
+              .placed = place->given,
               .slice = static_cast<uint8_t>(sent_ % wire::kSliceModulus)},
-             /*cookie=*/sent_);
-  if (NeedsGrant(entry)) grants_.pop_front();
+             /*cookie=*/sent_, std::move(source));
   CountMoved(request.bytes);
   if (gate_ != nullptr && request.bytes > 0) gate_->Sent(request.bytes);
-  first_ = false;
+  first_ = tag_posted_ = false;
   ever_sent_ = std::max(ever_sent_, ++sent_);
   return true;
 }
 
-std::optional<RdmaSendLane::Place> RdmaSendLane::FindPlace(const Entry& entry) {
-  if (entry.target.key != RemoteKey()) {
-    const auto known =
-        std::ranges::find(places_, entry.target.key, &std::pair<RemoteKey, Place>::first);
-    if (known != places_.end()) {
-      return Place{.address = known->second.address + entry.target.offset,
-                   .key = known->second.key};
-    }
-    // The receiver has repeated what it exposes. It withdrew this.
-    if (slots_.has_value()) {
-      link_.SendFault(sent_, entry.target.key);
-      OnEvent();  // to write it
-    }
-    return std::nullopt;
+// Posts the tag of slice sent_ if the receiver needs it. Returns false if it must wait.
+bool RdmaSendLane::PostTag() {
+  const Entry& entry = At(sent_);
+  if (!has_slots_ || tag_posted_ || (!first_ && !entry.tagged)) return true;
+  PeerPair& pair = *link_.pair();
+  if (!pair.Claim(link_.number(), 1)) return false;
+  wire::PairMessage message{};
+  message.kind = wire::PairMessageKind::kTag;
+  message.lane = link_.peer_lane();
+  message.number = sent_;
+  message.tag = entry.tag;
+  pair.Send(link_.number(), message);
+  CountMoved(sizeof(message));
+  tag_posted_ = true;
+  return true;
+}
+
+std::optional<RdmaSendLane::Place> RdmaSendLane::FindPlace(const Entry& entry) const {
+  const uint64_t bytes = entry.payload.bytes;
+  if (bytes == 0) return Place{};
+  const Place& given = places_[sent_ % shape_.slots];
+  const bool is_given = given.given && given.slice == sent_;
+  if (!has_slots_) return is_given ? std::optional<Place>(given) : std::nullopt;
+  if (is_given && given.address != 0 && given.bytes == bytes &&
+      given.tag_check == wire::CheckOf(entry.tag)) {
+    return given;
   }
-  if (entry.payload.bytes == 0) return Place{};
-  if (!has_slots_) {
-    return grants_.empty() ? std::nullopt : std::optional<Place>(grants_.front().place);
-  }
+  if (!is_given && waits_for_places_ && bytes > unplaced_bytes_) return std::nullopt;
   if (!slots_.has_value()) return std::nullopt;
-  return Place{.address = slots_->address + (sent_ % shape_.slots) * shape_.slot_bytes,
-               .key = slots_->key};
+  Place slot = *slots_;
+  slot.address += (sent_ % shape_.slots) * shape_.slot_bytes;
+  return slot;
+}
+
+bool RdmaSendLane::SetSource(const Entry& entry, WorkRequest* request,
+                             std::shared_ptr<RegisteredMemory>* kept) {
+  request->bytes = entry.payload.bytes;
+  request->inlined = entry.is_copied;
+  if (entry.is_copied) {
+    request->local = entry.copy.data();
+    return true;
+  }
+  request->local = entry.payload.address();
+  *kept = UseMemory(*entry.payload.region);
+  if ((*kept)->pending()) return false;
+  if (!(*kept)->ready()) {
+    BounceBuffer* const bounce = UseBounce(shape_.slot_bytes);
+    if (bounce == nullptr) return false;
+    std::memcpy(bounce->address(), entry.payload.address(), entry.payload.bytes);
+    copied_bytes_ += entry.payload.bytes;
+    bounce->used = true;
+    bounced_ = sent_;
+    request->local = bounce->address();
+    *kept = UseMemory(*bounce);
+  }
+  request->local_key = (*kept)->verbs().local_key();
+  return true;
 }
 
 // ---- The exchange -------------------------------------------------------------------------------
@@ -214,6 +218,7 @@ std::optional<wire::LaneHello> RdmaSendLane::MakeHello() {
   wire::LaneHello hello{};
   hello.slots = shape_.slots;
   hello.slot_bytes = shape_.slot_bytes;
+  hello.source_port = queues().source_port;
   hello.pair_failed = pair_failed_ ? 1 : 0;
   hello.number = acknowledged_;
   return hello;
@@ -234,16 +239,16 @@ void RdmaSendLane::OnHello(const wire::LaneHello& hello) {
                 delivered + shape_.slots);
   }
   Acknowledge(delivered);
-  awaits_hello_ = pair_failed_ = false;
+  pair_failed_ = false;
   credit_ = hello.credit;
   sent_ = announced_ = acknowledged_;
   first_ = true;
+  tag_posted_ = false;
   has_slots_ = hello.has_slots != 0;
+  unplaced_bytes_ = hello.unplaced_bytes;
   slots_.reset();
-  grants_.clear();
+  std::ranges::fill(places_, Place{});
 }
-
-void RdmaSendLane::OnFault(const wire::WriteFault&) { Fail("unexpected fault"); }
 
 // ---- The queue pair -----------------------------------------------------------------------------
 
@@ -252,71 +257,47 @@ void RdmaSendLane::OnSent(uint64_t cookie) {
   Acknowledge(std::max(acknowledged_, std::min(cookie + 1, sent_)));
 }
 
-void RdmaSendLane::OnWriteFault(uint64_t cookie) {
-  OnEvent();
-  if (!link_.ready() || cookie < acknowledged_ || cookie >= sent_) return;
-  link_.SendFault(cookie, At(cookie).target.key);
-}
-
 void RdmaSendLane::OnMessage(const wire::PairMessage& message) {
   OnEvent();
-  if (link_.link().failed()) return;
-  // Of the last connection. The receiver repeats what it exposes.
-  const bool exposes = message.kind == wire::PairMessageKind::kExpose ||
-                       message.kind == wire::PairMessageKind::kWithdraw;
-  if (exposes && awaits_hello_) return;
-  const Place place{.address = message.address, .key = message.key};
-  switch (message.kind) {
-    case wire::PairMessageKind::kCredit:
-      return OnCredit(message.number, message.bytes);
-    case wire::PairMessageKind::kSlots:
-      slots_ = place;
-      return;
-    case wire::PairMessageKind::kGrant:
-    case wire::PairMessageKind::kDiscard:
-      if (grants_.size() >= shape_.slots) return Fail("more grants than slices");
-      grants_.push_back(
-          {.discard = message.kind == wire::PairMessageKind::kDiscard, .place = place});
-      return;
-    case wire::PairMessageKind::kExpose:
-      return OnExposed(message);
-    case wire::PairMessageKind::kWithdraw: {
-      const RemoteKey key(message.number);
-      const absl::Status withdrawn = peer_memory_.OnWithdrawn(key);
-      if (!withdrawn.ok()) return Fail(withdrawn.message());
-      std::erase_if(places_, [&](const auto& known) { return known.first == key; });
-      return;
-    }
-    case wire::PairMessageKind::kTag:
-    case wire::PairMessageKind::kAnnounce:
-    case wire::PairMessageKind::kReturn:
-      break;
+  if (link().failed()) return;
+  if (message.kind == wire::PairMessageKind::kCredit) {
+    return OnCredit(std::bit_cast<wire::CreditMessage>(message));
+  }
+  if (message.kind == wire::PairMessageKind::kSlots) {
+    slots_ = Place{.address = message.address, .key = message.key};
+    return;
   }
   Fail("unexpected message of kind ", static_cast<int>(message.kind));
 }
 
 void RdmaSendLane::OnWritten(const wire::ImmediateFields&, uint32_t) {
   OnEvent();
-  if (!link_.link().failed()) Fail("a slice arrived at its lane's sender");
+  if (!link().failed()) Fail("a slice arrived at its lane's sender");
 }
 
-void RdmaSendLane::OnExposed(const wire::PairMessage& message) {
-  uint64_t name;
-  std::memcpy(&name, message.tag.data(), sizeof(name));
-  const RemoteKey key(message.number);
-  const absl::Status exposed =
-      peer_memory_.OnExposed(ExposureName(name), {.key = key, .bytes = message.bytes});
-  if (!exposed.ok()) return Fail(exposed.message());
-  places_.emplace_back(key, Place{.address = message.address, .key = message.key});
-}
-
-void RdmaSendLane::OnCredit(SliceNumber delivered, SliceNumber credit) {
+void RdmaSendLane::OnCredit(const wire::CreditMessage& message) {
+  const SliceNumber delivered = message.delivered;
+  const SliceNumber credit = delivered + message.credit;
   if (delivered > sent_) {
     return Fail("invalid acknowledgement: ", delivered, " slices delivered, ", sent_, " sent");
   }
-  if (credit < credit_ || credit > delivered + shape_.slots) {
+  if (credit < credit_ || message.credit > shape_.slots) {
     return Fail("invalid credit: ", credit, " slices; expected ", credit_, " to ",
                 delivered + shape_.slots);
+  }
+  const SliceNumber first = delivered + message.first;
+  const SliceNumber end = first + message.places;
+  if (message.places > message.addresses.size() || end > credit ||
+      (!has_slots_ && message.places > 0 && end > announced_)) {
+    return Fail("invalid places: of slices ", first, " to ", end);
+  }
+  for (SliceNumber n = std::max(first, sent_); n < end; ++n) {
+    places_[n % shape_.slots] = {.slice = n,
+                                 .given = true,
+                                 .address = message.addresses[n - first],
+                                 .key = message.key,
+                                 .tag_check = message.tag_check,
+                                 .bytes = message.bytes};
   }
   Acknowledge(std::max(acknowledged_, delivered));
   credit_ = credit;
@@ -325,6 +306,10 @@ void RdmaSendLane::OnCredit(SliceNumber delivered, SliceNumber credit) {
 void RdmaSendLane::Acknowledge(SliceNumber end) {
   for (; acknowledged_ < end; ++acknowledged_) {
     acknowledged_bytes_ += At(acknowledged_).payload.bytes;
+  }
+  if (bounced_.has_value() && *bounced_ < acknowledged_) {
+    bounced_.reset();
+    ReleaseBounce();
   }
   FreeSources();
 }

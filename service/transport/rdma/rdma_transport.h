@@ -5,22 +5,28 @@
 #define MCCS_SERVICE_TRANSPORT_RDMA_RDMA_TRANSPORT_H_
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "service/transport/rdma/rdma_lane.h"
+#include "service/transport/rdma/verbs_jobs.h"
 
 namespace mccs {
 
+struct RdmaTransportOptions {
+  std::vector<RdmaNic> nics;
+  // For calls that may block; null: they run within the engine's calls.
+  std::unique_ptr<MappingRunner> runner = nullptr;
+  std::unique_ptr<MemoryTable> memory = std::make_unique<MemoryTable>(RegistrationLimits{});
+};
+
 class RdmaTransport final : public Transport {
  public:
-  // `registrations`: the registrar that the transport's registrations go through; null:
-  // `registrar`.
-  // LIFETIME: all outlive this.
-  RdmaTransport(PeerPairs& pairs, RdmaRegistrar& registrar, const RegistrationLimits& limits = {},
-                Registrar* registrations = nullptr)
-      : shared_{.pairs = pairs,
-                .registrar = registrar,
-                .registrations = RegistrationTable(
-                    registrations != nullptr ? *registrations : registrar, limits)} {}
+  // LIFETIME: the NICs, `random` and `clock` outlive this.
+  RdmaTransport(RdmaTransportOptions options, Random& random, const Clock& clock)
+      : jobs_(std::move(options.runner)),
+        memory_(std::move(options.memory)),
+        pairs_(options.nics, jobs_, random, clock) {}
 
   std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
                                          const LaneShape& shape) override {
@@ -30,14 +36,25 @@ class RdmaTransport final : public Transport {
                                          const RegionSpan& slots) override {
     return std::make_unique<RdmaRecvLane>(identity, shape, slots, shared_);
   }
-  bool Poll() override {
-    const bool registered = registrations().Poll();
-    return shared_.pairs.Poll() || registered;
+  void Forget(const Region& region, std::shared_ptr<void> token) override {
+    memory_->Forget(region, std::move(token));
   }
-  RegistrationTable& registrations() override { return shared_.registrations; }
+  bool pins_memory() const override { return true; }
+  bool Poll() override {
+    const bool done = jobs_.Poll();
+    return pairs_.Poll() || done;
+  }
+  MonotonicNs NextDeadline() const override { return pairs_.NextDeadline(); }
+  bool PrepareSleep() override { return pairs_.PrepareSleep(); }
+
+  PeerPairs& pairs() { return pairs_; }
+  MemoryTable& memory() { return *memory_; }
 
  private:
-  RdmaShared shared_;
+  VerbsJobs jobs_;  // outlives what is made by jobs
+  const std::unique_ptr<MemoryTable> memory_;
+  PeerPairs pairs_;
+  RdmaShared shared_{.pairs = pairs_, .memory = *memory_};
 };
 
 }  // namespace mccs

@@ -10,19 +10,23 @@
 //          ◄───────────────────────────── accept   two use already; or gone: offer another
 //   go ──────────────────────────────────────────► for a new one: the maker has connected it
 //
-// When the queue pair is lost later, the receiver sends gone, and the sender a fault if a slice was
-// refused. Then they connect again.
+// A receiver that loses the queue pair later sends gone and closes the stream. Then they connect
+// again.
 //
 // Over the queue pair, in order: slices as writes with an immediate value, and messages.
 //
 //   immediate:  31    24 23         8  7   6     0
-//              | return | lane       | W | slice  |   W: into exposed memory; slice: number mod 128
+//              | return | lane       | P | slice  |   P: in the place that the receiver gave;
+//                                                     slice: number mod 128
 //
 // `return`: receives that the sender of the value has consumed and refilled; its peer may post as
 // many more. The lane number is that of the receiver of the value or message. A tag travels in a
 // message of its own before the slice, when it differs from that of the slice before.
 //
-// A lane without slots announces each slice with its tag and length. The receiver grants memory for
+// With its credit, the receiver gives places of slices that it expects: addresses of the tenant's
+// memory, or their slots. A sender that has no place uses the slot.
+//
+// A lane without slots announces each slice with its tag and length. The receiver gives a place for
 // it, or discards it; the payload follows.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_RDMA_WIRE_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_RDMA_WIRE_H_
@@ -47,7 +51,6 @@ inline constexpr uint32_t kPairOfferMagic = 0x4f'52'43'4d;   // "MCRO"
 inline constexpr uint32_t kPairAcceptMagic = 0x41'52'43'4d;  // "MCRA"
 inline constexpr uint32_t kPairGoMagic = 0x47'52'43'4d;      // "MCRG"
 inline constexpr uint32_t kPairGoneMagic = 0x58'52'43'4d;    // "MCRX"
-inline constexpr uint32_t kWriteFaultMagic = 0x46'52'43'4d;  // "MCRF"
 
 inline constexpr uint16_t kRdmaLaneVersion = 1;
 
@@ -66,7 +69,9 @@ struct LaneHello {
   uint32_t pair_failed;
   uint64_t number;  // slices delivered; of the sender: as far as it knows
   uint64_t credit;  // receiver: slices with smaller numbers may be sent
-  uint64_t reserved;
+  uint32_t
+      unplaced_bytes;  // receiver: longer slices wait for their places, if its owner gives them
+  uint32_t reserved;
   Gid gid;
   std::array<uint64_t, 2> rest;
 };
@@ -98,34 +103,24 @@ inline QueuePairAddress AddressIn(const PairFrame& frame) {
           .mtu_bytes = frame.mtu_bytes};
 }
 
-// The sender's NIC reports that the receiver's did not accept a write.
-struct WriteFault {
-  uint32_t magic;
-  uint32_t reserved;
-  uint64_t number;  // of the slice
-  uint64_t key;     // of the exposed memory; 0: it was for a slot or for granted memory
-  std::array<uint64_t, 7> rest;  // 0
-};
-static_assert(sizeof(WriteFault) == kLaneFrameBytes && std::is_trivially_copyable_v<WriteFault>);
-
 // ---- Over the queue pair ------------------------------------------------------------------------
 
 struct ImmediateFields {
   uint8_t returned = 0;
   uint16_t lane = 0;
-  bool written = false;
+  bool placed = false;
   uint8_t slice = 0;  // number mod kSliceModulus
 };
 inline constexpr uint32_t kSliceModulus = 128;
 
 constexpr uint32_t PackImmediate(const ImmediateFields& fields) {
   return uint32_t{fields.returned} << 24 | uint32_t{fields.lane} << 8 |
-         (fields.written ? 0x80u : 0u) | (fields.slice & 0x7fu);
+         (fields.placed ? 0x80u : 0u) | (fields.slice & 0x7fu);
 }
 constexpr ImmediateFields UnpackImmediate(uint32_t value) {
   return {.returned = static_cast<uint8_t>(value >> 24),
           .lane = static_cast<uint16_t>(value >> 8),
-          .written = (value & 0x80) != 0,
+          .placed = (value & 0x80) != 0,
           .slice = static_cast<uint8_t>(value & 0x7f)};
 }
 
@@ -133,14 +128,10 @@ enum class PairMessageKind : uint8_t {
   kReturn = 1,  // only returns receives
   // To the receiver of a lane:
   kTag,       // number, tag: of the next slice
-  kAnnounce,  // number, bytes, tag: a slice for a lane without slots
+  kAnnounce,  // number, bytes, tag: a slice for a lane without slots; key: 1 if it needs a place
   // To the sender of a lane:
-  kCredit,    // number: slices delivered; bytes: credit
-  kExpose,    // number: key; bytes, address, key: of the memory; the tag's first 8 bytes: its name
-  kWithdraw,  // number: key
-  kSlots,     // address, key: of the memory of all slots, or 0; after what it exposes at first
-  kGrant,     // number: slice; address, key
-  kDiscard,   // number: slice
+  kSlots,   // address, key: of the memory of all slots, or 0
+  kCredit,  // CreditMessage
 };
 
 struct PairMessage {
@@ -155,6 +146,33 @@ struct PairMessage {
 };
 static_assert(sizeof(PairMessage) == kMessageBytes && offsetof(PairMessage, tag) == 32 &&
               std::is_trivially_copyable_v<PairMessage>);
+
+// Credit, and the places of up to kPlacesPerMessage successive slices of one operation and length.
+inline constexpr size_t kPlacesPerMessage = 4;
+struct CreditMessage {
+  PairMessageKind kind;
+  uint8_t returned;
+  uint16_t lane;
+  uint32_t key;        // of the places
+  uint64_t delivered;  // slices with smaller numbers have landed
+  uint16_t credit;     // that many slices from `delivered` on may be sent
+  uint16_t first;      // the places are of slice `delivered` + `first` and its successors
+  uint16_t places;     // number of places
+  uint16_t reserved;
+  uint32_t tag_check;                                 // of the tag that the slices must have
+  uint32_t bytes;                                     // of each slice
+  std::array<uint64_t, kPlacesPerMessage> addresses;  // 0: its slot; without slots: it is discarded
+};
+static_assert(sizeof(CreditMessage) == kMessageBytes && offsetof(CreditMessage, addresses) == 32 &&
+              std::is_trivially_copyable_v<CreditMessage>);
+
+// FNV-1a. A sender gives a slice its place only if the tags of both ends are probably equal; the
+// receiver compares the tags themselves.
+constexpr uint32_t CheckOf(const SliceTag& tag) {
+  uint32_t hash = 2166136261u;
+  for (const std::byte byte : tag) hash = (hash ^ static_cast<uint32_t>(byte)) * 16777619u;
+  return hash;
+}
 
 }  // namespace mccs::wire
 

@@ -13,8 +13,9 @@
 // domain's receive queue, which the peer's VerbsNic refills. The order of work requests of a queue
 // pair is kept: when a request's effect is visible at the peer, so are those of all earlier ones.
 //
-// THREAD: the owning engine, except for ProtectionDomain::Register and ~MemoryRegion, which take
-// milliseconds to seconds and may run on any thread, several at a time. Nothing else blocks.
+// THREAD: what makes, connects, stops or ends an object may wait for the device, for milliseconds to
+// seconds, and runs on any thread (VerbsJobs), one call per object at a time. All else: the owning
+// engine; it does not block.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_VERBS_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_VERBS_H_
 
@@ -29,8 +30,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/ids.h"
-#include "base/waker.h"
 
 namespace mccs {
 
@@ -61,7 +62,7 @@ class ProtectionDomain {
  public:
   virtual ~ProtectionDomain() = default;
   // Registers `bytes` bytes at `address` for reads of this host's requests and writes of peers.
-  // kResourceExhausted: the limit of locked memory, or the NIC's. THREAD: any.
+  // kResourceExhausted: the limit of locked memory, or the NIC's.
   virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                                  uint64_t bytes) = 0;
   // kUnimplemented: the NIC has no windows of type 2.
@@ -149,6 +150,7 @@ struct QueuePairAddress {
 
 struct QueuePairOptions {
   uint32_t requests = 0;      // that may be incomplete at a time
+  uint32_t receives = 0;      // entries of the receive queue that its peer may use at a time
   uint8_t traffic_class = 0;  // DSCP × 4
   uint16_t source_port = 0;   // of its UDP packets; 0: the NIC's choice
 };
@@ -161,19 +163,21 @@ enum class SourcePortMeans : uint8_t {
   kNumber,     // follows from the queue pair's number
 };
 
+inline constexpr int64_t kDrainNs = 20 * kNsPerMs;
+
 class QueuePair {
  public:
-  virtual ~QueuePair() = default;  // Its completions that are not polled yet are dropped.
+  // REQUIRES: it was never connected, or has drained.
+  virtual ~QueuePair() = default;
   virtual QueuePairAddress address() const = 0;
   // Connects it to a peer's queue pair: it receives and sends from now on. Once only.
   virtual absl::Status Connect(const QueuePairAddress& peer) = 0;
   // Posts the requests in their order. REQUIRES: connected; no more than `requests` are incomplete.
   // An error: the queue pair does not work any more.
   virtual absl::Status Post(std::span<const WorkRequest> requests) = 0;
-  // Ends all requests: those incomplete are flushed, and the peer's fail. Nothing arrives later.
+  // Ends all requests: those incomplete are flushed, and the peer's fail. Nothing arrives after it
+  // has returned; completions may follow for kDrainNs, or until a kDrained event.
   virtual void Stop() = 0;
-  // After Stop or an error: no more completions will follow than those that Poll delivers now.
-  virtual bool drained() const = 0;
   // The source port of its packets; 0: unknown.
   virtual uint16_t source_port() const = 0;
 };
@@ -187,10 +191,9 @@ struct NicAttributes {
   uint8_t gid_index = 0;
   uint16_t lid = 0;
   uint16_t mtu_bytes = 0;
-  uint32_t inline_bytes = 0;     // longest inlined write
-  uint32_t queue_pairs = 0;      // limit
-  uint32_t receive_entries = 0;  // of each domain's receive queue
-  bool windows = false;          // of type 2
+  uint32_t inline_bytes = 0;  // longest inlined write
+  uint32_t queue_pairs = 0;   // limit
+  bool windows = false;       // of type 2
   SourcePortMeans source_port_means = SourcePortMeans::kNone;
 };
 
@@ -198,13 +201,14 @@ struct NicAttributes {
 struct VerbsEvent {
   enum class Kind : uint8_t {
     kQueuePair,  // this queue pair has failed
+    kDrained,    // no more completions of this stopped queue pair follow than Poll delivers now
     kPortDown,
     kPortUp,
     kDevice,  // the device has failed: nothing works any more
     kOther,
   };
   Kind kind = Kind::kDevice;
-  QueuePairNumber queue_pair;  // kQueuePair
+  QueuePairNumber queue_pair;  // kQueuePair, kDrained
   std::string text;            // the verbs' own
 };
 
@@ -220,14 +224,13 @@ class VerbsNic {
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
       ProtectionDomain& domain, const QueuePairOptions& options) = 0;
 
-  // Writes completions and refills the receive queue; returns how many.
+  // Writes completions and refills the receive queues; returns how many. Once the device has
+  // failed: none, and a kDevice event.
   virtual size_t Poll(std::span<Completion> completions) = 0;
   virtual std::optional<VerbsEvent> TakeEvent() = 0;
-  // The next completion or event wakes `waker` (SetWaker). Returns false if there is one already.
-  // For an engine that is about to sleep.
-  virtual bool Arm() = 0;
-  // Null: none. LIFETIME: until replaced.
-  virtual void SetWaker(Waker* waker) = 0;
+  // The next completion or event wakes the engine. Those that came before may not: poll once more
+  // before the sleep.
+  virtual void Arm() = 0;
 
   struct Counters {
     uint64_t requests = 0;     // posted

@@ -81,11 +81,6 @@ class FakeSendLane final : public SendLane {
     posted_.push_back({payload, tag});
     return next() - 1;
   }
-  absl::StatusOr<std::optional<SliceNumber>> PostTo(const RemoteTarget&, const RegionSpan&,
-                                                    const SliceTag&) override {
-    return absl::FailedPreconditionError("nothing is exposed");
-  }
-  std::optional<RemoteRegion> FindExposed(ExposureName) const override { return std::nullopt; }
   bool has_room() const override { return next() < credit; }
   SliceNumber acknowledged() const override { return acknowledged_; }
   SliceNumber source_free() const override {
@@ -143,11 +138,6 @@ class FakeRecvLane : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
   uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
   RegionSpan slots() const override { return SpanAt(slots_[0], sizeof(slots_)); }
-  absl::StatusOr<RemoteKey> Expose(ExposureName, const RegionSpan&) override {
-    return absl::FailedPreconditionError("no region is registered");
-  }
-  void Withdraw(RemoteKey) override {}
-  bool IsAccessible(RemoteKey) const override { return false; }
   std::optional<SliceTag> OldestTag() const override {
     if (released_ == landed_.size()) return std::nullopt;
     return landed_[released_].tag;
@@ -181,7 +171,7 @@ class FakeRecvLane : public RecvLane {
     const Expected& expected = expected_[n % kFakeLaneShape.slots];
     std::optional<RegionSpan> direct;
     if (expected.number != n) {
-      if (sink_ != nullptr) direct = sink_->FindDestination(tag, bytes);
+      if (sink_ != nullptr) direct = sink_->FindDestination(n, tag, bytes);
     } else if (expected.tag == tag && expected.memory.bytes == bytes) {
       direct = expected.memory;
     }

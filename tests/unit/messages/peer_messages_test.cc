@@ -293,7 +293,7 @@ TEST_F(PeerMessagesTest, RepeatedSliceGetsItsPreviousPlace) {
   ASSERT_TRUE(Poll().ok());
   Arrive(Payload(1, 0), Values(0, kPerSlice));
   const MessageTag last = Payload(1, kFakeLaneShape.slot_bytes);
-  ASSERT_TRUE(receive_.sink()->FindDestination(ToTag(last), 8).has_value())
+  ASSERT_TRUE(receive_.sink()->FindDestination(receive_.landed(), ToTag(last), 8).has_value())
       << "its bytes never arrive";
   Arrive(last, Values(kPerSlice, 2));
   ASSERT_TRUE(Poll().ok());

@@ -54,13 +54,6 @@ wire::SliceHeader Untagged(uint64_t number, uint32_t bytes) {
   header.magic = wire::kSliceMagic;
   return header;
 }
-wire::TaggedSliceHeader To(uint64_t key, uint64_t offset, uint32_t bytes) {
-  wire::TaggedSliceHeader slice = Slice(0, bytes);
-  slice.header.key = key;
-  slice.header.offset = offset;
-  return slice;
-}
-
 struct InvalidFrame {
   const char* name;
   std::string bytes;
@@ -106,21 +99,6 @@ wire::AckFrame WithShape(uint32_t slots, uint32_t slot_bytes) {
   return frame;
 }
 
-wire::ExposureFrame Exposure(uint32_t magic, uint64_t key, uint64_t name) {
-  return {.magic = magic, .reserved = 0, .key = key, .name = name, .bytes = 8192};
-}
-wire::ExposureFrame ReservedExposure() {
-  wire::ExposureFrame frame = Exposure(wire::kExposeMagic, 1, 1);
-  frame.reserved = 1;
-  return frame;
-}
-std::string Exposures(uint64_t count) {
-  std::string bytes;
-  for (uint64_t key = 1; key <= count; ++key)
-    bytes += Bytes(Exposure(wire::kExposeMagic, key, key));
-  return bytes;
-}
-
 INSTANTIATE_TEST_SUITE_P(
     StreamLane, HostileReceiver,
     ::testing::Values(
@@ -151,51 +129,20 @@ INSTANTIATE_TEST_SUITE_P(
                      "credit: 3 slices; expected 4 to 4"},
         InvalidFrame{"CreditBeyondTheSlots", Bytes(Resume(0, 5)),
                      "credit: 5 slices; expected 4 to 4"},
-        InvalidFrame{"ExposureBeforeResume", Bytes(Exposure(wire::kExposeMagic, 1, 1)),
-                     "invalid resume frame"},
-        InvalidFrame{"ExposureWithoutKey",
-                     Bytes(Resume(0, 4)) + Bytes(Exposure(wire::kExposeMagic, 0, 1)),
-                     "invalid exposure with key 0"},
-        InvalidFrame{"OneKeyTwice", Bytes(Resume(0, 4)) + Bytes(Exposure(wire::kExposeMagic, 5, 1)),
-                     "invalid exposure with key 5", Bytes(Exposure(wire::kExposeMagic, 5, 2))},
-        InvalidFrame{
-            "OneNameTwice", Bytes(Resume(0, 4)) + Bytes(Exposure(wire::kExposeMagic, 5, 1)),
-            "invalid exposure with key 6 and name 1", Bytes(Exposure(wire::kExposeMagic, 6, 1))},
-        InvalidFrame{"TooManyExposures", Bytes(Resume(0, 4)) + Exposures(kMaxExposures + 1),
-                     "invalid exposure with key 257"},
-        InvalidFrame{"ReservedBytesOfAnExposure", Bytes(Resume(0, 4)) + Bytes(ReservedExposure()),
-                     "reserved bytes are not 0"},
-        InvalidFrame{"WithdrawalOfNothing",
-                     Bytes(Resume(0, 4)) + Bytes(Exposure(wire::kWithdrawMagic, 5, 1)),
-                     "withdrawal of key 5"},
         InvalidFrame{"TheMostCredit", Bytes(Resume(0, kMost)), "slices; expected 4 to 4"}),
     NameOf);
 
 class HostileSender : public ::testing::TestWithParam<InvalidFrame> {};
 
-// Of the exposed memory, which has 64 bytes on both sides that are not exposed, and of memory that
-// was withdrawn.
-constexpr uint64_t kKey = 1, kWithdrawnKey = 2;
-constexpr size_t kExposedBytes = 8192;
-constexpr uint64_t kEnd = kExposedBytes - 128;
-
-TEST_P(HostileSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
+TEST_P(HostileSender, EndsTheReceiveLaneWithAnError) {
   const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
   constexpr size_t kGuard = 64;
   std::vector<std::byte> memory(bytes + 2 * kGuard, std::byte{0x5a});
-  StreamShared shared(nullptr);
-  StreamRecvLane lane({}, kShape, SpanAt(memory.data() + kGuard, bytes), shared);
-  const OwnedMemory exposed(std::vector<std::byte>(kExposedBytes, std::byte{0x5a}));
-  const auto registration = shared.registrations.Register(exposed, {});
-  ASSERT_EQ(*lane.Expose(ExposureName(7), WholeOf(exposed).Part(64, kEnd)), RemoteKey(kKey));
-  ASSERT_EQ(*lane.Expose(ExposureName(8), WholeOf(exposed)), RemoteKey(kWithdrawnKey));
-  lane.Withdraw(RemoteKey(kWithdrawnKey));
+  StreamRecvLane lane({}, kShape, SpanAt(memory.data() + kGuard, bytes));
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
   wire->to_read = GetParam().bytes;
   for (int i = 0; i < 16; ++i) lane.Poll();
-  EXPECT_EQ(std::ranges::count(exposed.span(), std::byte{0x5a}),
-            static_cast<ptrdiff_t>(kExposedBytes));
   EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
   EXPECT_THAT(lane.status().message(), AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
   for (size_t i = 0; i < kGuard; ++i) {
@@ -224,21 +171,6 @@ INSTANTIATE_TEST_SUITE_P(
         InvalidFrame{"LongerThanASlot", Bytes(Slice(0, 8193)), "slice 0 has 8193 bytes"},
         InvalidFrame{"TheLongest", Bytes(Slice(0, ~0u)), "slice 0 has 4294967295 bytes"},
         InvalidFrame{"TheFirstOneWithoutATag", Bytes(Untagged(0, 0)), "slice 0 has no tag"},
-        InvalidFrame{"AnOffsetWithoutAKey", Bytes(To(0, 1, 8)) + std::string(8, 'x'),
-                     "slice 0 has an offset without a key"},
-        InvalidFrame{"AnUnknownKey", Bytes(To(3, 0, 8)) + std::string(8, 'x'),
-                     "slice 0: no memory with key 3 is exposed"},
-        InvalidFrame{"TheLargestKey", Bytes(To(kMost, 0, 0)), "slice 0: no memory with key"},
-        InvalidFrame{"AWithdrawnKey", Bytes(To(kWithdrawnKey, 0, 8)) + std::string(8, 'x'),
-                     "slice 0: no memory with key 2 is exposed"},
-        InvalidFrame{"OneByteBeyondTheMemory", Bytes(To(kKey, kEnd - 7, 8)) + std::string(8, 'x'),
-                     "slice 0: 8 bytes at offset 8057 exceed the exposed memory of 8064 bytes"},
-        InvalidFrame{"LongerThanTheMemory", Bytes(To(kKey, 0, kEnd + 1)) + std::string(8192, 'x'),
-                     "slice 0: 8065 bytes at offset 0 exceed"},
-        InvalidFrame{"AnEmptySliceBeyondTheMemory", Bytes(To(kKey, kEnd + 1, 0)), "exceed"},
-        InvalidFrame{"AnOffsetThatOverflows", Bytes(To(kKey, kMost - 3, 8)) + std::string(8, 'x'),
-                     "exceed"},
-        InvalidFrame{"TheLargestOffset", Bytes(To(kKey, kMost, 8)) + std::string(8, 'x'), "exceed"},
         InvalidFrame{"WithoutCredit", Slices(5), "slice 4 arrived with credit for only 4 slices"},
         InvalidFrame{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'),
                      "invalid slice header"}),
@@ -247,8 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
 // One system call less at each end.
 TEST(StreamRecvLane, DoesNotWriteForShortSlicesThatLeaveCredit) {
   std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
-  StreamShared shared(nullptr);
-  StreamRecvLane lane({}, kShape, SpanOf(slots), shared);
+  StreamRecvLane lane({}, kShape, SpanOf(slots));
   auto wire = std::make_shared<FakeWire>();
   lane.Attach(std::make_unique<FakeConnection>(wire));
   wire->to_read = Slices(1);

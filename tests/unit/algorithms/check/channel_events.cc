@@ -303,6 +303,7 @@ void ChannelEvents::AddLaneWaits(const Lane& lane) {
     graph_.Wait(send.end, send.delivered);
     graph_.Wait(receive.landing, send.begin);
     graph_.Wait(receive.end, send.delivered);
+    graph_.StrictWait(send.delivered, receive.begin);
     if (n > 0) {
       const Instance& before = instances_[lane.sends[n - 1]];
       graph_.Wait(send.begin, before.begin);

@@ -61,7 +61,9 @@ class FakeDomain final : public ProtectionDomain {
 
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                          uint64_t bytes) override {
-    if (!fabric_.registration_failure.ok()) return fabric_.registration_failure;
+    if (!fabric_.registration_failure.ok() && fabric_.registration_failures-- > 0) {
+      return fabric_.registration_failure;
+    }
     return std::make_unique<FakeRegion>(
         fabric_, FakeFabric::Access{.nic = &nic_,
                                     .domain = id_,
@@ -92,11 +94,14 @@ class FakeQueuePair final : public QueuePair {
         options_(options),
         number_(QueuePairNumber(++fabric.last_number_)) {
     nic_.queue_pairs_[number_] = this;
+    nic_.entries_ += options.receives;
   }
   ~FakeQueuePair() override {
     SetBusy(false);
     nic_.queue_pairs_.erase(number_);
-    std::erase_if(nic_.completions_, [&](const Completion& c) { return c.queue_pair == number_; });
+    nic_.entries_ -= options_.receives;
+    // A NIC gives what it has consumed for a queue pair back with its completions only.
+    nic_.lost_ += std::ranges::count(nic_.completions_, number_, &Completion::queue_pair);
   }
 
   QueuePairAddress address() const override {
@@ -129,8 +134,8 @@ class FakeQueuePair final : public QueuePair {
   void Stop() override {
     failed_ = true;
     Flush();
+    nic_.AddEvent({.kind = VerbsEvent::Kind::kDrained, .queue_pair = number_, .text = "drained"});
   }
-  bool drained() const override { return failed_; }
   uint16_t source_port() const override { return options_.source_port; }
 
   bool busy() const { return busy_; }
@@ -169,7 +174,8 @@ class FakeQueuePair final : public QueuePair {
 
   void Break(const std::string& text) {
     if (failed_) return;
-    Stop();
+    failed_ = true;
+    Flush();
     nic_.AddEvent({.kind = VerbsEvent::Kind::kQueuePair, .queue_pair = number_, .text = text});
   }
 
@@ -181,15 +187,14 @@ class FakeQueuePair final : public QueuePair {
   };
 
   FakeQueuePair* Peer() const {
-    for (const auto& nic : fabric_.nics_) {
-      if (nic->attributes_.gid != peer_->gid) continue;
-      if (fabric_.reachable && !fabric_.reachable(nic_, *nic)) return nullptr;
-      FakeQueuePair* const peer = nic->Find(peer_->number);
-      const bool answers = peer != nullptr && !peer->failed_ && peer->peer_.has_value() &&
-                           peer->peer_->number == number_;
-      return answers ? peer : nullptr;
-    }
-    return nullptr;
+    const auto found = fabric_.nics_by_gid_.find(peer_->gid);
+    if (found == fabric_.nics_by_gid_.end()) return nullptr;
+    FakeNic& nic = *found->second;
+    if (fabric_.reachable && !fabric_.reachable(nic_, nic)) return nullptr;
+    FakeQueuePair* const peer = nic.Find(peer_->number);
+    const bool answers = peer != nullptr && !peer->failed_ && peer->peer_.has_value() &&
+                         peer->peer_->number == number_;
+    return answers ? peer : nullptr;
   }
 
   void SetBusy(bool busy) {
@@ -303,19 +308,19 @@ class FakeQueuePair final : public QueuePair {
 
 // ---- NICs ---------------------------------------------------------------------------------------
 
-FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, uint8_t index)
-    : fabric_(fabric), free_entries_(fabric.options_.receive_entries + kRefillAtOnce) {
+FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, uint16_t index) : fabric_(fabric) {
   attributes_.device = name;
-  attributes_.gid[15] = index;
+  attributes_.gid[14] = static_cast<uint8_t>(index >> 8);
+  attributes_.gid[15] = static_cast<uint8_t>(index);
   attributes_.mtu_bytes = 4096;
   attributes_.inline_bytes = fabric.options_.inline_bytes;
   attributes_.queue_pairs = 1 << 16;
-  attributes_.receive_entries = fabric.options_.receive_entries;
   attributes_.windows = fabric.options_.windows;
   attributes_.source_port_means = SourcePortMeans::kModify;
 }
 
 absl::StatusOr<std::unique_ptr<ProtectionDomain>> FakeNic::MakeDomain() {
+  if (failed_) return absl::UnavailableError("the device has failed");
   return std::make_unique<FakeDomain>(fabric_, *this);
 }
 
@@ -326,17 +331,18 @@ absl::StatusOr<std::unique_ptr<QueuePair>> FakeNic::MakeQueuePair(ProtectionDoma
 }
 
 size_t FakeNic::Poll(std::span<Completion> completions) {
+  if (failed_) return 0;
   const size_t count = std::min(completions.size(), completions_.size());
   for (size_t i = 0; i < count; ++i) {
     completions[i] = completions_.front();
-    if (completions[i].kind != Completion::Kind::kRequest) ++used_entries_;
+    if (completions[i].kind != Completion::Kind::kRequest) ++polled_entries_;
     completions_.pop_front();
   }
   counters_.completions += count;
-  if (used_entries_ >= kRefillAtOnce) {
+  if (polled_entries_ >= kRefillAtOnce) {
     ++counters_.refills;
-    counters_.receives += used_entries_;
-    free_entries_ += std::exchange(used_entries_, 0);
+    counters_.receives += polled_entries_;
+    used_entries_ -= std::exchange(polled_entries_, 0);
   }
   return count;
 }
@@ -348,37 +354,35 @@ std::optional<VerbsEvent> FakeNic::TakeEvent() {
   return event;
 }
 
-bool FakeNic::Arm() {
-  armed_ = completions_.empty() && events_.empty();
-  return armed_;
-}
-
 void FakeNic::TakePortDown() {
   const auto queue_pairs = queue_pairs_;
-  for (const auto& [number, queue_pair] : queue_pairs) queue_pair->Stop();
+  for (const auto& [number, queue_pair] : queue_pairs) queue_pair->Break("port error");
   AddEvent({.kind = VerbsEvent::Kind::kPortDown, .queue_pair = {}, .text = "port error"});
+}
+
+void FakeNic::FailDevice() {
+  failed_ = true;
+  const auto queue_pairs = queue_pairs_;
+  for (const auto& [number, queue_pair] : queue_pairs) queue_pair->Break("device error");
+  AddEvent({.kind = VerbsEvent::Kind::kDevice, .queue_pair = {}, .text = "device error"});
 }
 
 void FakeNic::Add(const Completion& completion) {
   completions_.push_back(completion);
-  Wake();
+  woken_ |= std::exchange(armed_, false);
 }
 
 void FakeNic::AddEvent(VerbsEvent event) {
   events_.push_back(std::move(event));
-  Wake();
-}
-
-void FakeNic::Wake() {
-  if (std::exchange(armed_, false) && waker_ != nullptr) waker_->Wake();
+  woken_ |= std::exchange(armed_, false);
 }
 
 bool FakeNic::TakeEntry() {
-  if (free_entries_ == 0) {
+  if (used_entries_ >= entries_ + kRefillAtOnce) {
     ++not_ready_;
     return false;
   }
-  --free_entries_;
+  ++used_entries_;
   return true;
 }
 
@@ -392,7 +396,8 @@ FakeQueuePair* FakeNic::Find(QueuePairNumber number) {
 FakeFabric::~FakeFabric() = default;
 
 FakeNic& FakeFabric::AddNic(const std::string& name) {
-  nics_.push_back(std::make_unique<FakeNic>(*this, name, static_cast<uint8_t>(nics_.size() + 1)));
+  nics_.push_back(std::make_unique<FakeNic>(*this, name, static_cast<uint16_t>(nics_.size() + 1)));
+  nics_by_gid_[nics_.back()->attributes().gid] = nics_.back().get();
   return *nics_.back();
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,7 +31,6 @@ struct FakeVerbsOptions {
   int64_t longest_step_ns = 20'000;
   uint64_t portion_bytes = 1 << 20;
   int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
-  uint32_t receive_entries = 1024;  // of each NIC
   uint32_t inline_bytes = 64;
   bool windows = true;
 };
@@ -56,8 +56,9 @@ class FakeFabric {
   std::function<bool(const FakeNic&, const FakeNic&)> reachable;
   // The next request of any queue pair fails with this status.
   std::optional<CompletionStatus> next_failure;
-  // Registrations that start now fail with it.
+  // So many registrations that start now fail with it.
   absl::Status registration_failure;
+  int registration_failures = std::numeric_limits<int>::max();
 
  private:
   friend class FakeNic;
@@ -86,6 +87,7 @@ class FakeFabric {
   std::mt19937_64 random_;
   const FakeVerbsOptions options_;
   std::deque<std::unique_ptr<FakeNic>> nics_;
+  std::map<Gid, FakeNic*> nics_by_gid_;
   std::map<QueuePairNumber, FakeQueuePair*> busy_;
   std::map<uint32_t, Access> access_;
   uint32_t last_key_ = 100;
@@ -95,7 +97,7 @@ class FakeFabric {
 
 class FakeNic final : public VerbsNic {
  public:
-  FakeNic(FakeFabric& fabric, const std::string& name, uint8_t index);
+  FakeNic(FakeFabric& fabric, const std::string& name, uint16_t index);
 
   const NicAttributes& attributes() const override { return attributes_; }
   absl::StatusOr<std::unique_ptr<ProtectionDomain>> MakeDomain() override;
@@ -103,18 +105,23 @@ class FakeNic final : public VerbsNic {
       ProtectionDomain& domain, const QueuePairOptions& options) override;
   size_t Poll(std::span<Completion> completions) override;
   std::optional<VerbsEvent> TakeEvent() override;
-  bool Arm() override;
-  void SetWaker(Waker* waker) override { waker_ = waker; }
+  void Arm() override { armed_ = true; }
   Counters counters() const override { return counters_; }
 
   size_t queue_pairs() const { return queue_pairs_.size(); }
   // Arrivals that found no receive entry.
   uint64_t not_ready() const { return not_ready_; }
   uint64_t access_errors() const { return access_errors_; }
+  // Completions of queue pairs that ended before they were polled.
+  int64_t lost() const { return lost_; }
   // Delivers a completion that belongs to no request, as a faulty NIC might.
   void Inject(const Completion& completion) { Add(completion); }
   // All queue pairs fail, with an event.
   void TakePortDown();
+  // The device fails: nothing works any more.
+  void FailDevice();
+  // It was armed, and a completion or event has come since.
+  bool woken() const { return woken_; }
 
  private:
   friend class FakeFabric;
@@ -122,7 +129,6 @@ class FakeNic final : public VerbsNic {
 
   void Add(const Completion& completion);
   void AddEvent(VerbsEvent event);
-  void Wake();
   // Takes a receive entry; false: there is none.
   bool TakeEntry();
   FakeQueuePair* Find(QueuePairNumber number);
@@ -132,12 +138,15 @@ class FakeNic final : public VerbsNic {
   std::map<QueuePairNumber, FakeQueuePair*> queue_pairs_;
   std::deque<Completion> completions_;
   std::deque<VerbsEvent> events_;
-  uint32_t free_entries_;
-  uint32_t used_entries_ = 0;  // not refilled yet
-  Waker* waker_ = nullptr;
+  uint32_t entries_ = 0;         // of all receive queues
+  uint32_t used_entries_ = 0;    // by messages and slices, not refilled yet
+  uint32_t polled_entries_ = 0;  // of these, polled
   bool armed_ = false;
+  bool woken_ = false;
+  bool failed_ = false;
   Counters counters_;
   uint64_t not_ready_ = 0;
+  int64_t lost_ = 0;
   uint64_t access_errors_ = 0;
 };
 

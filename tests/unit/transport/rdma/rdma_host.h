@@ -1,38 +1,34 @@
-// A host of an RDMA test: its NIC, and the transport on it.
+// A host of an RDMA test: the transport on its NICs.
 #ifndef MCCS_TESTS_UNIT_TRANSPORT_RDMA_RDMA_HOST_H_
 #define MCCS_TESTS_UNIT_TRANSPORT_RDMA_RDMA_HOST_H_
 
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "service/transport/rdma/rdma_transport.h"
-#include "tests/contract/held_registrar.h"
-#include "tests/unit/device/process_memory.h"
 
 namespace mccs {
 
-// Registrar: RdmaRegistrar or derived from it.
-template <typename OwnRegistrar = RdmaRegistrar>
-struct RdmaHost {
-  // The lanes use the first NIC, for one tenant.
-  RdmaHost(const std::vector<RdmaNic>& nics, const std::string& tenant, Random& random)
-      : pairs(nics, random) {
-    own = transport.Register(ProcessMemory::Get(), {.nic = nics.front().address, .tenant = tenant});
-    MCCS_CHECK(own->ready());
-    held.started = 0;
-    own_usage = transport.registrations().UsageOf(nics.front().address);
-  }
+// Of ProcessMemory, for each of several tenants.
+inline constexpr uint64_t kRegisteredBytes = uint64_t{1} << 52;
 
-  PeerPairs pairs;
-  OwnRegistrar registrar{pairs};
-  HeldRegistrar held{registrar};
-  RdmaTransport transport{pairs, registrar, {.bytes_per_nic = 2 * ProcessMemory::kBytes}, &held};
-  // The process's memory: sources of slices, and slots.
-  std::unique_ptr<RegionRegistration> own;
-  RegistrationTable::Usage own_usage;
+// Memory: MemoryTable or derived from it.
+template <typename Memory = MemoryTable>
+struct RdmaHost {
+  RdmaHost(const std::vector<RdmaNic>& nics, Random& random, const Clock& clock,
+           const RegistrationLimits& limits = {.bytes_per_nic = kRegisteredBytes},
+           std::unique_ptr<MappingRunner> runner = nullptr)
+      : transport(
+            {.nics = nics, .runner = std::move(runner), .memory = std::make_unique<Memory>(limits)},
+            random, clock) {}
+
+  PeerPairs& pairs() { return transport.pairs(); }
+  MemoryTable& memory() { return transport.memory(); }
+
+  RdmaTransport transport;
 };
 
 }  // namespace mccs

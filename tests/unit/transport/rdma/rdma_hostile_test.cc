@@ -25,7 +25,7 @@ class SilentUser final : public PeerPair::User {
   void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage& message) override { messages.push_back(message); }
   void OnWritten(const wire::ImmediateFields&, uint32_t) override {}
-  void OnRoom() override {}
+  void OnProgress() override {}
   void OnPairLost(const absl::Status&) override {}
 
   std::vector<wire::PairMessage> messages;
@@ -41,6 +41,8 @@ class RdmaHostileTest : public RdmaWorld {
   }
 
   void Connect(bool has_slots) {
+    if (pair_ != nullptr) pair_->Leave(number_);
+    pair_.reset();
     lane_ = std::make_unique<Lane>();
     if (has_slots) lane_->slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
     lane_->recv = host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, kTenant), kShape,
@@ -52,7 +54,7 @@ class RdmaHostileTest : public RdmaWorld {
 
   bool RunUntil(const std::function<bool()>& done) {
     return RdmaWorld::RunUntil([&] {
-      lane_ != nullptr && lane_->recv->Poll();
+      if (lane_ != nullptr && lane_->recv != nullptr) lane_->recv->Poll();
       return done();
     });
   }
@@ -109,21 +111,24 @@ class RdmaHostileTest : public RdmaWorld {
     Connect(has_slots);
     Write(Hello());
     Read<wire::LaneHello>();
-    auto pair = host(0).pairs.FindOrMake(
+    auto pair = host(0).pairs().FindOrMake(
         {.queues = IdentityAt(true, 0, 1, 0, kTenant).queues, .peer_gid = nic(1).attributes().gid});
     ASSERT_TRUE(pair.ok()) << pair.status();
     pair_ = *pair;
     number_ = *pair_->Join(user_);
+    ASSERT_TRUE(RunUntil([&] { return pair_->made(); }));
     Write(FrameOf(*pair_, wire::kPairOfferMagic));
     const auto accept = Read<wire::PairFrame>();
     ASSERT_EQ(accept.magic, wire::kPairAcceptMagic);
     peer_lane_ = static_cast<uint16_t>(accept.lane);
     ASSERT_TRUE(pair_
-                    ->Connect({.number = QueuePairNumber(accept.queue_pair),
+                    ->SetPeer({.number = QueuePairNumber(accept.queue_pair),
                                .gid = accept.gid,
                                .mtu_bytes = accept.mtu_bytes},
                               accept.receives)
                     .ok());
+    pair_->Connect();
+    ASSERT_TRUE(RunUntil([&] { return pair_->connected(); }));
     pair_->SetUsable();
     Write(FrameOf(*pair_, wire::kPairGoMagic));
     ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kReady; }));
@@ -149,7 +154,7 @@ class RdmaHostileTest : public RdmaWorld {
 
 TEST_F(RdmaHostileTest, AnUnexpectedFrameEndsTheLane) {
   for (const uint32_t magic : {wire::kPairOfferMagic, wire::kPairAcceptMagic, wire::kPairGoMagic,
-                               wire::kPairGoneMagic, wire::kWriteFaultMagic, 0x12345678u}) {
+                               wire::kPairGoneMagic, 0x12345678u}) {
     Connect(/*has_slots=*/true);
     wire::PairFrame frame{};
     frame.magic = magic;
@@ -190,31 +195,109 @@ TEST_F(RdmaHostileTest, AnOfferOfAnUnknownPairIsRejected) {
   ExpectVictimCarries();
 }
 
-TEST_F(RdmaHostileTest, ASliceThatNeedsNoMemoryMayHaveNone) {
-  MakeReady(/*has_slots=*/false);
-  wire::PairMessage announce{};
-  announce.kind = wire::PairMessageKind::kAnnounce;
-  announce.lane = peer_lane_;
-  announce.bytes = 8;
-  std::vector<std::byte> memory(64);
-  const auto exposed = lane_->recv->Expose(ExposureName(1), SpanOf(memory));
-  ASSERT_TRUE(exposed.ok());
-  const auto expose = [&] {
-    return std::ranges::find(user_.messages, wire::PairMessageKind::kExpose,
-                             &wire::PairMessage::kind);
-  };
-  ASSERT_TRUE(RunUntil([&] { return expose() != user_.messages.end(); }));
-  pair_->Send(number_, announce);
-  WorkRequest write;
-  write.local = memory.data();
-  write.bytes = 8;
-  write.inlined = true;
-  write.remote_address = expose()->address;
-  write.remote_key = expose()->key;
-  pair_->Write(number_, write, {.lane = peer_lane_}, 0);
+// The places that the lane has given, of the messages that host 0 has received.
+std::vector<wire::CreditMessage> CreditsIn(const std::vector<wire::PairMessage>& messages) {
+  std::vector<wire::CreditMessage> credits;
+  for (const wire::PairMessage& message : messages) {
+    if (message.kind != wire::PairMessageKind::kCredit) continue;
+    credits.push_back(std::bit_cast<wire::CreditMessage>(message));
+  }
+  return credits;
+}
+
+TEST_F(RdmaHostileTest, ASliceInAPlaceNeverGivenEndsTheLane) {
+  MakeReady(/*has_slots=*/true);
+  wire::PairMessage tag{};
+  tag.kind = wire::PairMessageKind::kTag;
+  tag.lane = peer_lane_;
+  pair_->Send(number_, tag);
+  pair_->Write(number_, WorkRequest{}, {.lane = peer_lane_, .placed = true}, 0, nullptr);
   pair_->Flush();
   ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
-  EXPECT_THAT(lane_->recv->status().message(), Mentions("without need of memory"));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("in a place never given"));
+  ExpectVictimCarries();
+}
+
+TEST_F(RdmaHostileTest, ASliceOfAnotherLengthThanItsPlaceEndsTheLane) {
+  MakeReady(/*has_slots=*/true);
+  std::vector<std::byte> there(20'000);
+  ASSERT_TRUE(lane_->recv->Expect(0, SpanOf(there), {}));
+  ASSERT_TRUE(RunUntil([&] { return !CreditsIn(user_.messages).empty(); }));
+  const wire::CreditMessage credit = CreditsIn(user_.messages).front();
+  ASSERT_EQ(credit.places, 1);
+  wire::PairMessage tag{};
+  tag.kind = wire::PairMessageKind::kTag;
+  tag.lane = peer_lane_;
+  pair_->Send(number_, tag);
+  const std::byte eight[8] = {};
+  WorkRequest write;
+  write.local = eight;
+  write.bytes = sizeof(eight);
+  write.inlined = true;
+  write.remote_address = credit.addresses[0];
+  write.remote_key = credit.key;
+  pair_->Write(number_, write, {.lane = peer_lane_, .placed = true}, 0, nullptr);
+  pair_->Flush();
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("has 8 bytes, its place 20000"));
+  ExpectVictimCarries();
+}
+
+// The tenant's buffer has gone, and its pages may belong to somebody else. Also the end of the lane
+// and of the communicator end the access.
+TEST_F(RdmaHostileTest, ALateWriteIntoABufferThatHasGoneIsRefused) {
+  for (const bool lane_ends : {false, true}) {
+    MakeReady(/*has_slots=*/true);
+    constexpr size_t kBytes = 20'000;
+    const OwnedMemory buffer(std::vector<std::byte>(kBytes, std::byte{0x5a}));
+    ASSERT_TRUE(lane_->recv->Expect(0, WholeOf(buffer), {}));
+    user_.messages.clear();
+    ASSERT_TRUE(RunUntil([&] { return !CreditsIn(user_.messages).empty(); }));
+    const wire::CreditMessage credit = CreditsIn(user_.messages).front();
+    if (lane_ends) lane_->recv.reset();
+    auto token = std::make_shared<int>();
+    const std::weak_ptr<int> in_use = token;
+    host(1).transport.Forget(buffer, std::move(token));
+    ASSERT_TRUE(RunUntil([&] { return in_use.expired(); }));
+
+    const uint64_t refused = nic(1).access_errors();
+    const std::byte eight[8] = {};
+    WorkRequest write;
+    write.local = eight;
+    write.bytes = sizeof(eight);
+    write.inlined = true;
+    write.remote_address = credit.addresses[0];
+    write.remote_key = credit.key;
+    if (pair_->usable()) {  // a queue pair without lanes has ended
+      pair_->Write(number_, write, {.lane = peer_lane_, .placed = true}, 0, nullptr);
+      pair_->Flush();
+    }
+    ASSERT_TRUE(RunUntil([&] { return !pair_->status().ok(); }));
+    EXPECT_EQ(std::ranges::count(buffer.span(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
+    EXPECT_EQ(nic(1).access_errors(), lane_ends ? refused : refused + 1);
+    ExpectVictimCarries();
+    pair_->Leave(number_);
+    pair_.reset();
+    lane_.reset();
+  }
+}
+
+TEST_F(RdmaHostileTest, AnOfferOfAPairOfOtherLanesEndsTheLane) {
+  MakeReady(/*has_slots=*/true);
+  const wire::PairFrame own = FrameOf(*pair_, wire::kPairOfferMagic);
+  const std::unique_ptr<Lane> first = std::move(lane_);
+  lane_ = std::make_unique<Lane>();
+  lane_->recv =
+      host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, "another"), kShape, RegionSpan{});
+  auto [sender, receiver] = ConnectStreams(0, 1);
+  stream_ = std::move(sender);
+  lane_->recv->Attach(std::move(receiver));
+  Write(Hello());
+  Read<wire::LaneHello>();
+  Write(own);
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("a queue pair of other lanes"));
+  EXPECT_EQ(first->recv->state(), LaneState::kReady);
   ExpectVictimCarries();
 }
 
@@ -225,16 +308,15 @@ TEST_F(RdmaHostileTest, RandomMessagesAndImmediatesHurtNoOtherLane) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     MakeReady(/*has_slots=*/random() % 2 == 0);
-    std::vector<std::byte> memory(4096);
-    auto exposed = lane_->recv->Expose(ExposureName(1), SpanOf(memory));
-    EXPECT_TRUE(exposed.ok());
+    std::vector<std::byte> memory(20'000);
+    lane_->recv->Expect(random() % 2, SpanOf(memory), {});
     for (int i = 0; i < 50; ++i) {
       const auto some = [&](uint64_t small) {
         return random() % 4 == 0 ? random() : random() % small;
       };
       if (pair_->Claim(number_, 1) && random() % 3 > 0) {
         wire::PairMessage message{};
-        message.kind = static_cast<wire::PairMessageKind>(random() % 12);
+        message.kind = static_cast<wire::PairMessageKind>(random() % 8);
         message.returned = static_cast<uint8_t>(random());
         message.lane = random() % 8 == 0 ? static_cast<uint16_t>(random()) : peer_lane_;
         message.key = static_cast<uint32_t>(some(2));
@@ -245,9 +327,9 @@ TEST_F(RdmaHostileTest, RandomMessagesAndImmediatesHurtNoOtherLane) {
         WorkRequest write;  // of no bytes: it needs no key
         pair_->Write(number_, write,
                      {.lane = peer_lane_,
-                      .written = random() % 2 == 0,
+                      .placed = random() % 2 == 0,
                       .slice = static_cast<uint8_t>(some(2))},
-                     0);
+                     0, nullptr);
       }
       pair_->Flush();
       if (random() % 2 == 0) RunUntil([n = random() % 20]() mutable { return n-- == 0; });

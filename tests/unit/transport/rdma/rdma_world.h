@@ -40,13 +40,15 @@ struct Lane {
 // Hosts with a fake NIC each. The last host to be added has the largest GID.
 class RdmaWorld : public testing::Test {
  protected:
-  void Start(size_t hosts, const FakeVerbsOptions& options = {}) {
+  void Start(size_t hosts, const FakeVerbsOptions& options = {},
+             const RegistrationLimits& limits = {.bytes_per_nic = kRegisteredBytes}) {
     fabric_ = std::make_unique<FakeFabric>(clock_, /*seed=*/1, options);
     for (size_t h = 0; h < hosts; ++h) {
       FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
       nics_.push_back(&nic);
       hosts_.push_back(std::make_unique<RdmaHost<>>(
-          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, kTenant, random_));
+          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_, clock_,
+          limits));
     }
   }
 
@@ -77,10 +79,13 @@ class RdmaWorld : public testing::Test {
     lane.recv =
         host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class, tenant), kShape,
                                         has_slots ? SpanOf(lane.slots) : RegionSpan{});
-    auto [sender, receiver] = ConnectStreams(from, to);
+    Attach(lane);
+    return lane;
+  }
+  void Attach(Lane& lane) {
+    auto [sender, receiver] = ConnectStreams(lane.from, lane.to);
     lane.send->Attach(std::move(sender));
     lane.recv->Attach(std::move(receiver));
-    return lane;
   }
 
   StreamEnds ConnectStreams(size_t from, size_t to) {
@@ -90,8 +95,9 @@ class RdmaWorld : public testing::Test {
   }
 
   void Advance() {
-    const MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
-                                      fabric_->NextEventTime().value_or(kNever));
+    MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
+                                fabric_->NextEventTime().value_or(kNever));
+    for (const auto& host : hosts_) next = std::min(next, host->transport.NextDeadline());
     network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
     fabric_->Step();
   }

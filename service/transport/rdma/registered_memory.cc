@@ -1,0 +1,155 @@
+#include "service/transport/rdma/registered_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "service/transport/rdma/peer_pair.h"
+
+namespace mccs {
+
+RegisteredMemory::~RegisteredMemory() {
+  tokens_.push_back(std::move(share_));
+  domain_->jobs().Destroy(domain_->tenant(), std::move(verbs_), std::move(tokens_));
+}
+
+void RegisteredMemory::AddBinding(const std::shared_ptr<WindowBinding>& binding) {
+  std::erase_if(bindings_, [](const auto& known) { return known.expired(); });
+  bindings_.push_back(binding);
+}
+
+// Counts in a NIC's usage until it is destroyed.
+struct MemoryTable::Share {
+  Share(std::shared_ptr<Usage> its_usage, uint64_t its_bytes)
+      : usage(std::move(its_usage)), bytes(its_bytes) {
+    ++usage->regions;
+    usage->bytes += bytes;
+  }
+  ~Share() {
+    --usage->regions;
+    usage->bytes -= bytes;
+  }
+  Share(const Share&) = delete;
+
+  const std::shared_ptr<Usage> usage;
+  const uint64_t bytes;
+};
+
+std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
+                                                   const std::shared_ptr<PairDomain>& domain,
+                                                   Waiter& waiter) {
+  std::shared_ptr<RegisteredMemory>& known = regions_[region.id()][domain.get()];
+  if (known == nullptr) {
+    std::shared_ptr<RegisteredMemory> started = Start(region, domain);
+    regions_[region.id()][domain.get()] = started;  // Start may have evicted others
+    if (started->pending()) waiting_.insert(&waiter);
+    return started;
+  }
+  if (known->last_use_ != 0) by_use_.erase(known->last_use_);
+  known->last_use_ = ++uses_;
+  by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+  if (known->pending()) waiting_.insert(&waiter);
+  return known;
+}
+
+std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
+                                                     const std::shared_ptr<PairDomain>& domain) {
+  auto memory = std::make_shared<RegisteredMemory>(domain);
+  memory->memory_ = MemoryOf(region);
+  if (absl::Status room = MakeRoom(domain->nic(), memory->memory_.size()); !room.ok()) {
+    memory->status_ = std::move(room);
+    return memory;
+  }
+  std::shared_ptr<Usage>& usage = usage_[&domain->nic()];
+  if (usage == nullptr) usage = std::make_shared<Usage>();
+  memory->share_ = std::make_shared<Share>(usage, memory->memory_.size());
+  memory->last_use_ = ++uses_;
+  by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+  auto made = std::make_shared<absl::StatusOr<std::unique_ptr<MemoryRegion>>>();
+  const auto make =
+      [](PairDomain& made_in,
+         std::span<std::byte> bytes) -> absl::StatusOr<std::unique_ptr<MemoryRegion>> {
+    MCCS_ASSIGN_OR_RETURN(ProtectionDomain * verbs, made_in.Open());
+    return verbs->Register(bytes.data(), bytes.size());
+  };
+  domain->jobs().Run(
+      VerbsJobs::Kind::kRegister, domain->tenant(),
+      [made, make, raw = domain.get(), bytes = memory->memory_] { *made = make(*raw, bytes); },
+      [this, made, memory] {
+        memory->status_ = made->status();
+        // The same code as "pending" would say so for ever.
+        if (absl::IsUnavailable(memory->status_)) {
+          memory->status_ = absl::InternalError(memory->status_.message());
+        }
+        if (made->ok()) {
+          memory->verbs_ = *std::move(*made);
+        } else {
+          memory->share_.reset();
+        }
+        for (Waiter* const waiter : std::exchange(waiting_, {})) waiter->OnRegistered();
+      });
+  return memory;
+}
+
+absl::Status MemoryTable::MakeRoom(VerbsNic& nic, uint64_t bytes) {
+  for (;;) {
+    const Usage usage = UsageOf(nic);
+    if (usage.regions < limits_.regions_per_nic && usage.bytes + bytes <= limits_.bytes_per_nic) {
+      return absl::OkStatus();
+    }
+    if (!EvictOne(nic)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("RDMA device ", nic.attributes().device, ": cannot register ",
+                       FormatBytes(bytes), " more, with ", usage.regions, " regions of ",
+                       FormatBytes(usage.bytes), " in use; at most ", limits_.regions_per_nic,
+                       " of ", FormatBytes(limits_.bytes_per_nic), " are allowed"));
+    }
+  }
+}
+
+// Forgets one of the NIC's least recently used regions, if nothing uses it.
+bool MemoryTable::EvictOne(const VerbsNic& nic) {
+  int left = kCheckedPerEviction;
+  for (const auto& [use, key] : by_use_) {
+    if (left-- == 0) return false;
+    const auto [id, domain] = key;
+    const auto by_domain = regions_.find(id);
+    const std::shared_ptr<RegisteredMemory> memory = by_domain->second.at(domain);
+    constexpr long kUnused = 2;  // here and in the table
+    if (&domain->nic() != &nic || !memory->ready() || memory.use_count() != kUnused) continue;
+    End(memory);
+    memory->share_.reset();
+    by_domain->second.erase(domain);
+    if (by_domain->second.empty()) regions_.erase(by_domain);
+    return true;
+  }
+  return false;
+}
+
+// The table knows it no longer. Windows that are bound to it are its users.
+void MemoryTable::End(const std::shared_ptr<RegisteredMemory>& memory) {
+  if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
+  for (const std::weak_ptr<WindowBinding>& known : std::exchange(memory->bindings_, {})) {
+    if (const std::shared_ptr<WindowBinding> binding = known.lock()) binding->Revoke();
+  }
+}
+
+void MemoryTable::Forget(const Region& region, std::shared_ptr<void> token) {
+  const auto known = regions_.find(region.id());
+  if (known == regions_.end()) return;
+  const ByDomain by_domain = std::move(known->second);
+  regions_.erase(known);
+  for (const auto& [domain, memory] : by_domain) {
+    memory->tokens_.push_back(token);
+    End(memory);
+  }
+}
+
+MemoryTable::Usage MemoryTable::UsageOf(const VerbsNic& nic) const {
+  const auto found = usage_.find(&nic);
+  return found == usage_.end() ? Usage{} : *found->second;
+}
+
+}  // namespace mccs

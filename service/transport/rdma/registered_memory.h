@@ -1,0 +1,129 @@
+// Memory that is registered with NICs: regions that lanes use, each once per NIC and tenant.
+//
+// Registration pins the pages and gives the NIC their addresses, which takes milliseconds to
+// seconds. The first lane that uses a region starts it; lanes wait for it, or copy if it fails.
+//
+//          Use                done
+//   (none) ────► pending ─────────────► ready ──► its users are gone: ended, tokens destroyed
+//                   └──── an error ───► failed
+//
+// A region is forgotten when it ends, or when a limit is reached and nothing uses it. Requests in
+// flight, and windows that are bound to it, are users: the NIC never loses memory that it works on.
+//
+// OWNER: the RdmaTransport. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
+#define MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "service/device/region.h"
+#include "service/transport/lane_identity.h"
+#include "service/transport/rdma/pair_domain.h"
+#include "service/transport/rdma/verbs.h"
+
+namespace mccs {
+
+class WindowBinding;
+
+class RegisteredMemory {
+ public:
+  explicit RegisteredMemory(std::shared_ptr<PairDomain> domain) : domain_(std::move(domain)) {}
+  ~RegisteredMemory();
+  RegisteredMemory(const RegisteredMemory&) = delete;
+
+  // OK: ready. kUnavailable: pending. Others: why it cannot be registered.
+  const absl::Status& status() const { return status_; }
+  bool ready() const { return status_.ok(); }
+  bool pending() const { return absl::IsUnavailable(status_); }
+  // REQUIRES: ready.
+  const MemoryRegion& verbs() const { return *verbs_; }
+  std::span<std::byte> memory() const { return memory_; }
+
+  void AddBinding(const std::shared_ptr<WindowBinding>& binding);
+
+ private:
+  friend class MemoryTable;
+
+  const std::shared_ptr<PairDomain> domain_;
+  absl::Status status_ = absl::UnavailableError("the registration is in progress");
+  std::unique_ptr<MemoryRegion> verbs_;
+  std::span<std::byte> memory_;
+  std::vector<std::weak_ptr<WindowBinding>> bindings_;
+  std::shared_ptr<void> share_;  // of the NIC's limits
+  std::vector<std::shared_ptr<void>> tokens_;
+  uint64_t last_use_ = 0;  // key in MemoryTable::by_use_; 0: not there
+};
+
+struct RegistrationLimits {
+  uint64_t regions_per_nic = uint64_t{1} << 16;
+  uint64_t bytes_per_nic = uint64_t{1} << 42;
+};
+
+class MemoryTable {
+ public:
+  // Waits for registrations.
+  class Waiter {
+   public:
+    virtual ~Waiter() = default;
+    // A registration is complete that was pending.
+    virtual void OnRegistered() = 0;
+  };
+
+  explicit MemoryTable(const RegistrationLimits& limits) : limits_(limits) {}
+  virtual ~MemoryTable() = default;
+  MemoryTable(const MemoryTable&) = delete;
+
+  // The registration of the whole region. If it is pending, `waiter` is told once.
+  // kResourceExhausted: a limit is reached, and all that is registered is in use.
+  // LIFETIME: `waiter` until it is told or leaves.
+  std::shared_ptr<RegisteredMemory> Use(const Region& region,
+                                        const std::shared_ptr<PairDomain>& domain, Waiter& waiter);
+  void Leave(Waiter& waiter) { waiting_.erase(&waiter); }
+  // The region ends: see Transport::Forget.
+  void Forget(const Region& region, std::shared_ptr<void> token);
+
+  // Registered with one NIC, or in progress.
+  struct Usage {
+    uint64_t regions = 0;
+    uint64_t bytes = 0;
+  };
+  Usage UsageOf(const VerbsNic& nic) const;
+
+ protected:
+  // The part of a region that is registered.
+  virtual std::span<std::byte> MemoryOf(const Region& region) const {
+    return {region.address(), region.bytes()};
+  }
+
+ private:
+  // Eviction looks at so many regions, the least recently used ones, at a time.
+  static constexpr int kCheckedPerEviction = 64;
+
+  using ByDomain = absl::flat_hash_map<PairDomain*, std::shared_ptr<RegisteredMemory>>;
+  struct Share;
+
+  std::shared_ptr<RegisteredMemory> Start(const Region& region,
+                                          const std::shared_ptr<PairDomain>& domain);
+  absl::Status MakeRoom(VerbsNic& nic, uint64_t bytes);
+  bool EvictOne(const VerbsNic& nic);
+  void End(const std::shared_ptr<RegisteredMemory>& memory);
+
+  const RegistrationLimits limits_;
+  absl::flat_hash_map<RegionId, ByDomain> regions_;
+  std::map<uint64_t, std::pair<RegionId, PairDomain*>> by_use_;  // oldest first
+  uint64_t uses_ = 0;
+  absl::flat_hash_map<const VerbsNic*, std::shared_ptr<Usage>> usage_;
+  absl::flat_hash_set<Waiter*> waiting_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
