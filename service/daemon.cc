@@ -103,6 +103,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                               .clock = parts.clock,
                               .control_dscp = ControlDscp(options.dscp_by_class)},
                    .transport = parts.transport,
+                   .rdma = parts.rdma,
+                   .requires_rdma = options.requires_rdma,
                    .device = parts.device,
                    .controller = parts.controller,
                    .pacing = &pacing_,
@@ -134,6 +136,11 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
         return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
+  if (parts.rdma == nullptr) return;
+  parts.device->mapper().SetReleaser(
+      [rdma = parts.rdma](const Region& region, std::shared_ptr<void> token) {
+        rdma->Forget(region, std::move(token));
+      });
 }
 
 bool Daemon::Poll(bool woken) {
@@ -146,6 +153,7 @@ bool Daemon::Poll(bool woken) {
   moved |= DispatchFinished(*parts_.device);
   moved |= parts_.device->mapper().Poll();
   moved |= parts_.transport->Poll();  // before the lanes
+  if (parts_.rdma != nullptr) moved |= parts_.rdma->Poll();
   moved |= communicators_->Poll();
   moved |= PollStateRequests();
   return moved;
@@ -153,6 +161,7 @@ bool Daemon::Poll(bool woken) {
 
 Daemon::~Daemon() {
   while (!communicators_->quiescent()) DispatchFinished(*parts_.device);
+  parts_.device->mapper().SetReleaser(nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at) {
@@ -257,7 +266,12 @@ MonotonicNs Daemon::NextDeadline() const {
   };
   add(*listener_);
   for (const EnvironmentListener& entry : environment_listeners_) add(*entry.listener);
-  return next;
+  return parts_.rdma != nullptr ? std::min(next, parts_.rdma->NextDeadline()) : next;
+}
+
+bool Daemon::PrepareSleep() {
+  const bool has_work = parts_.rdma != nullptr && parts_.rdma->PrepareSleep();
+  return frontend_->PrepareSleep() || has_work;
 }
 
 }  // namespace mccs

@@ -71,6 +71,7 @@ struct DaemonParts {
   Log* log = nullptr;
   Network* network = nullptr;
   Transport* transport = nullptr;
+  Transport* rdma = nullptr;  // null: communicators do not use RDMA
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
 };
@@ -85,6 +86,7 @@ struct DaemonOptions {
   ChoiceParameters algorithms;
   BufferLimits buffers;
   DscpMap dscp_by_class = {};
+  bool requires_rdma = false;  // CommunicatorEnvironment::requires_rdma
 };
 
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
@@ -112,7 +114,7 @@ class Daemon {
   // The time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
   // Bracket a sleep. If PrepareSleep returns true, there is work: do not sleep.
-  bool PrepareSleep() { return frontend_->PrepareSleep(); }
+  bool PrepareSleep();
   void EndSleep() { frontend_->EndSleep(); }
 
   // Readable by any thread; may outlive the daemon.

@@ -91,8 +91,10 @@ class ImportJob final : public MapJob {
 class MapIntoJob final : public MapJob {
  public:
   MapIntoJob(MappingOwner owner, BufferExport offer, std::shared_ptr<DeviceRange> range,
-             uint64_t offset, std::shared_ptr<PendingMapping> pending)
+             uint64_t offset, std::shared_ptr<PendingMapping> pending,
+             const MemoryMapper::Releaser& releaser)
       : MapJob(std::move(owner), std::move(offer)),
+        releaser_(releaser),
         range_(std::move(range)),
         offset_(offset),
         pending_(std::move(pending)) {}
@@ -100,12 +102,14 @@ class MapIntoJob final : public MapJob {
   void Finish() override {
     pending_->done = true;
     pending_->status = status_;
+    if (releaser_) releaser_(*range_, nullptr);
   }
 
  private:
   absl::Status Map(const BufferExport& offer) override { return range_->Map(offset_, offer); }
   bool PopulatePart() override { return range_->PopulatePart(); }
 
+  const MemoryMapper::Releaser& releaser_;
   const std::shared_ptr<DeviceRange> range_;
   const uint64_t offset_;
   const std::shared_ptr<PendingMapping> pending_;
@@ -234,7 +238,8 @@ std::shared_ptr<PendingMapping> MemoryMapper::MapInto(const MappingOwner& owner,
   auto pending = std::make_shared<PendingMapping>();
   pending->before = TakeUnmappings(owner);
   Start(MappingRunner::Lane::kMap,
-        std::make_unique<MapIntoJob>(owner, std::move(offer), std::move(range), offset, pending));
+        std::make_unique<MapIntoJob>(owner, std::move(offer), std::move(range), offset, pending,
+                                     releaser_));
   return pending;
 }
 
@@ -253,18 +258,33 @@ std::weak_ptr<void> MemoryMapper::TakeUnmappings(const MappingOwner& owner) {
   return begun.empty() ? std::weak_ptr<void>() : begun.mapped();
 }
 
+void MemoryMapper::StartReleased(const Region& region, std::unique_ptr<MappingJob> job) {
+  if (!releaser_) return Start(MappingRunner::Lane::kUnmap, std::move(job));
+  struct Pending {
+    Pending(MemoryMapper& its_mapper, std::unique_ptr<MappingJob> its_job)
+        : mapper(its_mapper), job(std::move(its_job)) {}
+    ~Pending() { mapper.Start(MappingRunner::Lane::kUnmap, std::move(job)); }
+    Pending(const Pending&) = delete;
+
+    MemoryMapper& mapper;
+    std::unique_ptr<MappingJob> job;
+  };
+  releaser_(region, std::make_shared<Pending>(*this, std::move(job)));
+}
+
 void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<Region> memory, Parts parts,
                          std::shared_ptr<void> token) {
-  Start(MappingRunner::Lane::kUnmap,
-        std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts),
-                                   Tokens{std::move(token), TrackUnmapping(owner)}));
+  const Region& region = *memory;
+  StartReleased(region,
+                std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts),
+                                           Tokens{std::move(token), TrackUnmapping(owner)}));
 }
 
 void MemoryMapper::UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
                              std::shared_ptr<void> token) {
-  Start(MappingRunner::Lane::kUnmap,
-        std::make_unique<UnmapFromJob>(owner, range, std::move(parts),
-                                       Tokens{std::move(token), TrackUnmapping(owner)}));
+  StartReleased(range,
+                std::make_unique<UnmapFromJob>(owner, range, std::move(parts),
+                                               Tokens{std::move(token), TrackUnmapping(owner)}));
 }
 
 void MemoryMapper::Close(const MappingOwner& owner, UniqueFd fd) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -74,6 +75,11 @@ class MemoryMapper {
                                           std::shared_ptr<DeviceRange> range, uint64_t offset,
                                           BufferExport offer);
 
+  // Called before memory is unmapped, and after a chunk was mapped into a range: destroys `token`
+  // when no NIC accesses the region any more. Unmapping waits for that. Null: none does.
+  using Releaser = std::function<void(const Region& region, std::shared_ptr<void> token)>;
+  void SetReleaser(Releaser releaser) { releaser_ = std::move(releaser); }
+
   // Mapped parts, as offsets.
   using Parts = std::vector<AddressRange>;
 
@@ -108,6 +114,8 @@ class MemoryMapper {
   class CloseJob;
 
   void Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job);
+  // Starts an unmapping when the region is released.
+  void StartReleased(const Region& region, std::unique_ptr<MappingJob> job);
   // A token shared by the unmappings that the process starts from now on.
   std::shared_ptr<void> TrackUnmapping(const MappingOwner& owner);
   // The token of the unmappings started so far; later ones share a new token.
@@ -115,6 +123,7 @@ class MemoryMapper {
 
   std::map<pid_t, std::weak_ptr<void>> unmapping_;  // by process
   std::map<std::string, size_t> closing_;           // descriptors, by tenant; none has 0
+  Releaser releaser_;
   const std::unique_ptr<MemoryImporter> importer_;
   std::unique_ptr<MappingRunner> runner_;
 };

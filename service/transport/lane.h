@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -285,6 +286,8 @@ class Transport {
   // destroys `token`, in this call or in Poll. REQUIRES: no slice of a lane uses it any more, or
   // the lane has been destroyed.
   virtual void Forget(const Region& /*region*/, std::shared_ptr<void> token) { token.reset(); }
+  // Whether lanes may leave from this address of the host.
+  virtual bool Serves(const std::string& /*address*/) const { return true; }
   // The memory of slots and of sources stays with the NIC while a lane exists: its pages must not
   // be returned to the kernel.
   virtual bool pins_memory() const { return false; }

@@ -42,6 +42,10 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--first", first, "First seed")->capture_default_str();
   app.add_flag("!--no-hostile-tenants", options.hostile_tenants, "Run without hostile tenants");
+  std::string transport = "streams";
+  app.add_option("--transport", transport, "Transport of lanes: streams, or verbs of fake NICs")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"streams", "verbs"}));
   app.footer(
       "Examples:\n"
       "  sim_test --seeds 10000\n"
@@ -53,6 +57,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
+  options.verbs = transport == "verbs";
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, NameTheSeed);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

@@ -103,7 +103,9 @@ constexpr size_t kMaxJobs = 8;
 class RandomWorld {
  public:
   RandomWorld(uint64_t seed, const RandomWorldOptions& options)
-      : random_(seed), hosts_(2 + static_cast<int>(Below(4))), world_(MakeOptions(seed)) {
+      : random_(seed),
+        hosts_(2 + static_cast<int>(Below(4))),
+        world_(MakeOptions(seed, options.verbs)) {
     std::vector<std::string> addresses;
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
@@ -125,13 +127,15 @@ class RandomWorld {
     if (!holds && violation_.empty()) violation_ = violation;
   }
 
-  SimWorldOptions MakeOptions(uint64_t seed) {
+  SimWorldOptions MakeOptions(uint64_t seed, bool verbs) {
     SimWorldOptions options{.seed = seed, .hosts = hosts_, .network = {}};
     options.channels = 1 + static_cast<int>(Below(3));
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
     racks_ = options.racks;
     options.controller = MakeSimControl(seed, &control_);
+    // A partition breaks queue pairs, and heals before their lanes give up.
+    if (verbs) options.verbs = FakeVerbsOptions{.portion_bytes = 4096, .retry_ns = 20 * kNsPerMs};
     return options;
   }
 

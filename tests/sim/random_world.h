@@ -48,6 +48,7 @@ struct RandomWorldOutcome {
 
 struct RandomWorldOptions {
   bool hostile_tenants = true;
+  bool verbs = false;  // lanes use RDMA on fake NICs
 };
 
 RandomWorldOutcome RunRandomWorld(uint64_t seed, const RandomWorldOptions& options = {});

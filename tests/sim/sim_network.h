@@ -101,6 +101,9 @@ class SimNetwork {
   int CutHost(const std::string& host);
   // Partitions two hosts: until Heal, bytes between them are delayed and not lost.
   void Partition(const std::string& a, const std::string& b);
+  bool Partitioned(const std::string& a, const std::string& b) const {
+    return partitioned_.contains(Ordered(a, b));
+  }
   void Heal(const std::string& a, const std::string& b);
 
   // Streams that are open now; both ends count as one.

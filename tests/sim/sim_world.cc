@@ -94,7 +94,7 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
 std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
-                 SimControllerInterface* controller)
+                 FakeFabric* fabric, SimControllerInterface* controller)
     : options_(options),
       index_(index),
       network_(network),
@@ -104,6 +104,10 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
       random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
   for (int nic = 1; nic < options.nics; ++nic) {
     network.AddAddress(address_, SimAddress(index, nic));
+  }
+  for (int nic = 0; nic < options.nics && fabric != nullptr; ++nic) {
+    FakeNic& verbs = fabric->AddNic(absl::StrCat("h", index, "_", nic), address_);
+    nics_.push_back({.address = {SimAddress(index, nic)}, .verbs = &verbs});
   }
   Start();
 }
@@ -120,6 +124,9 @@ void SimHost::Start() {
   mappings_ = mappings.get();
   devices_.push_back(std::make_unique<FailingDevice>(std::make_unique<CpuDevice>(
       CpuDeviceOptions{.workers = 0}, std::move(importer), std::move(mappings))));
+  if (!nics_.empty()) {
+    rdma_ = std::make_unique<RdmaTransport>(RdmaTransportOptions{.nics = nics_}, random_, clock_);
+  }
   const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",
@@ -134,6 +141,7 @@ void SimHost::Start() {
                               .log = &log_,
                               .network = &network_.HostNetwork(address_),
                               .transport = &transport_,
+                              .rdma = rdma_.get(),
                               .device = devices_.back().get(),
                               .controller = &link},
                              {.position = position,
@@ -162,13 +170,20 @@ MonotonicNs SimHost::NextDeadline() {
 void SimHost::Kill(SimNetwork& network) {
   network.CutHost(address_);
   daemon_.reset();
+  rdma_.reset();
 }
 
 SimWorld::SimWorld(const SimWorldOptions& options)
     : options_(options), network_(clock_, options.seed, options.network) {
   if (options.controller) controller_ = options.controller(clock_);
+  if (options.verbs.has_value()) {
+    fabric_ = std::make_unique<FakeFabric>(clock_, options.seed, *options.verbs);
+    fabric_->reachable = [this](const FakeNic& from, const FakeNic& to) {
+      return !network_.Partitioned(from.host(), to.host());
+    };
+  }
   for (int h = 0; h < options.hosts; ++h) {
-    hosts_.emplace_back(options_, h, clock_, network_, controller_.get());
+    hosts_.emplace_back(options_, h, clock_, network_, fabric_.get(), controller_.get());
   }
 }
 
@@ -245,6 +260,7 @@ bool SimWorld::PollDaemon(SimHost& host) {
 
 MonotonicNs SimWorld::NextEvent() const {
   MonotonicNs next = network_.NextEventTime().value_or(kNever);
+  if (fabric_ != nullptr) next = std::min(next, fabric_->NextEventTime().value_or(kNever));
   if (controller_ != nullptr) next = std::min(next, controller_->NextEvent());
   for (const SimParticipant* participant : participants_)
     next = std::min(next, participant->NextEvent());
@@ -263,11 +279,16 @@ bool SimWorld::RunUntil(const std::function<bool()>& done, int64_t limit_ns) {
     // Always advances: PollAll has served every deadline that is due.
     const MonotonicNs next = std::max(NextEvent(), clock_.Now() + 1);
     if (next > limit) {
-      network_.AdvanceTo(limit);
+      AdvanceTo(limit);
       return false;
     }
-    network_.AdvanceTo(next);
+    AdvanceTo(next);
   }
+}
+
+void SimWorld::AdvanceTo(MonotonicNs time) {
+  network_.AdvanceTo(time);
+  if (fabric_ != nullptr) fabric_->Step();
 }
 
 void SimWorld::RunFor(int64_t ns) {

@@ -21,12 +21,14 @@
 #include "service/communicator/links/controller_link.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
+#include "service/transport/rdma/rdma_transport.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
 #include "tests/unit/device/failing_device.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/recording_log.h"
+#include "tests/unit/transport/rdma/fake_verbs.h"
 
 namespace mccs {
 
@@ -67,8 +69,9 @@ struct SimWorldOptions {
   BufferLimits buffers = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
   DscpMap dscp_by_class = {};
-  bool measures_turns = false;          // for SimHost::turns_ns
-  std::vector<std::string> racks = {};  // by host; further hosts report none
+  bool measures_turns = false;                 // for SimHost::turns_ns
+  std::optional<FakeVerbsOptions> verbs = {};  // lanes use RDMA
+  std::vector<std::string> racks = {};         // by host; further hosts report none
   // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
   // Creates the controller. Absent: each host has a SimController.
@@ -145,8 +148,9 @@ class DelayedMappings;
 class SimHost {
  public:
   // LIFETIME: all references outlive this.
+  // `fabric` null: without RDMA.
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
-          SimControllerInterface* controller);
+          FakeFabric* fabric, SimControllerInterface* controller);
 
   Daemon& daemon() { return *daemon_; }
   SimTenantListener& tenant_listener() { return *tenant_listener_; }
@@ -181,12 +185,14 @@ class SimHost {
   SeededRandom random_;
   RecordingLog log_;
   StreamTransport transport_;
+  std::vector<RdmaNic> nics_;
   SimController controller_;
   LocalImporter* importer_ = nullptr;  // owned by the device
   // One per daemon: processes of earlier daemons still refer to their importers.
   std::vector<std::unique_ptr<FailingDevice>> devices_;
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
   SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
+  std::unique_ptr<RdmaTransport> rdma_;           // null: without RDMA
   std::unique_ptr<Daemon> daemon_;
   int64_t turns_ns_ = 0;
   int64_t longest_turn_ns_ = 0;
@@ -227,12 +233,14 @@ class SimWorld {
 
  private:
   void PollAll();
+  void AdvanceTo(MonotonicNs time);
   bool PollDaemon(SimHost& host);
   MonotonicNs NextEvent() const;
 
   const SimWorldOptions options_;
   SimClock clock_;
   SimNetwork network_;
+  std::unique_ptr<FakeFabric> fabric_;                  // null: without RDMA
   std::unique_ptr<SimControllerInterface> controller_;  // may be null
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;

@@ -49,7 +49,12 @@ absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
 absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
   for (size_t c = 0; c < strategy.channels.size(); ++c) {
     const std::string address = AddressOn(strategy.channels[c], options_.self);
-    if (address.empty() || options_.access.network->HasAddress(address)) continue;
+    if (address.empty()) continue;
+    if (!options_.transport->Serves(address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "strategy: channel ", c, ": no RDMA device of this host has address ", address));
+    }
+    if (options_.access.network->HasAddress(address)) continue;
     return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", c, ": source address ",
                                                    address, " is not an address of this host"));
   }

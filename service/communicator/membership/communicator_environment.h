@@ -27,6 +27,8 @@ class TreeRelay;
 struct CommunicatorEnvironment {
   PeerAccess access;
   Transport* transport = nullptr;
+  Transport* rdma = nullptr;   // null: this host has no RDMA, or does not use it
+  bool requires_rdma = false;  // communicators over hosts without it do not form
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   HostPacing* pacing = nullptr;

@@ -90,6 +90,7 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
                 .tenant = first.tenant,
                 .host = environment.position.host,
                 .endpoint = environment.endpoint,
+                .rdma = environment.rdma != nullptr,
                 .ranks = first.ranks,
                 .locals = {}},
       init_deadline_(kNever) {}
@@ -149,6 +150,7 @@ void Forming::Join(const JoinRequest& request) {
   join.set_endpoint_port(env_.endpoint.port);
   join.mutable_position()->set_pod(env_.position.pod);
   join.mutable_position()->set_rack(env_.position.rack);
+  join.set_rdma(env_.rdma != nullptr);
   joining_->Add(join);
 }
 
@@ -335,12 +337,25 @@ absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
   return absl::OkStatus();
 }
 
+// All hosts have the same roster, so all choose the same.
+absl::StatusOr<Transport*> Forming::ChooseTransport() const {
+  const Membership& members = *formation_.members;
+  const std::vector<HostIndex> without = members.HostsWithoutRdma();
+  if (without.empty()) return env_.rdma;
+  if (!env_.requires_rdma || members.hosts() == 1) return env_.transport;
+  return absl::FailedPreconditionError(
+      absl::StrCat("no RDMA device at the address of ", members.HostNames(without),
+                   ", which `transport: rdma` in mccsd's configuration on host ",
+                   env_.position.host, " requires; see mccsd --check-rdma on these hosts"));
+}
+
 absl::Status Forming::OpenLanes(const Strategy& strategy) {
   const Membership& members = *formation_.members;
   MCCS_RETURN_IF_ERROR(CheckHomes(strategy, members.layout));
+  MCCS_ASSIGN_OR_RETURN(Transport * transport, ChooseTransport());
   formation_.strategy = strategy;
   LaneSetOptions options{.access = env_.access,
-                         .transport = env_.transport,
+                         .transport = transport,
                          .device = env_.device,
                          .id = formation_.id,
                          .secret = secret_,

@@ -89,6 +89,7 @@ class Forming {
   absl::StatusOr<bool> ChooseStrategy();
   // From the leader or a forwarder; forwards it if it is valid.
   absl::Status TakeReceivedStrategy(std::string serialised);
+  absl::StatusOr<Transport*> ChooseTransport() const;
   absl::Status OpenLanes(const Strategy& strategy);
   absl::Status SendReady();
   absl::Status OnReady(HostIndex host);

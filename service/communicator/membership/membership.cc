@@ -21,6 +21,14 @@ std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
   return absl::StrJoin(names, ", ");
 }
 
+std::vector<HostIndex> Membership::HostsWithoutRdma() const {
+  std::vector<HostIndex> without;
+  for (int h = 0; h < roster.hosts_size(); ++h) {
+    if (!roster.hosts(h).rdma()) without.push_back(HostIndex(h));
+  }
+  return without;
+}
+
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
   auto reject = [](const auto&... what) {
     return absl::DataLossError(absl::StrCat("invalid roster from the rendezvous: ", what...));
@@ -69,6 +77,9 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
     return reject("it lists host ", expected.host, " at ", ToString(expected.endpoint), " as ",
                   members.HostName(members.self), " at ", ToString(endpoint));
+  }
+  if (members.roster.hosts(members.self.value()).rdma() != expected.rdma) {
+    return reject("it lists host ", expected.host, expected.rdma ? " without" : " with", " RDMA");
   }
   return members;
 }

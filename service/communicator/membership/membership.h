@@ -31,6 +31,7 @@ struct Membership {
   HostIndex HostOf(Rank rank) const { return host_of[static_cast<size_t>(rank.value())]; }
   Endpoint EndpointOf(HostIndex host) const;
   std::string HostName(HostIndex host) const;
+  std::vector<HostIndex> HostsWithoutRdma() const;
   // "h1, h3".
   std::string HostNames(const std::vector<HostIndex>& hosts) const;
 };
@@ -42,6 +43,7 @@ struct RosterExpectation {
   std::string tenant;
   std::string host;   // this host's name
   Endpoint endpoint;  // where peers connect to it
+  bool rdma = false;  // it has an RDMA device there
   int ranks = 0;
   std::vector<Rank> locals;  // ranks of this host
 };

@@ -302,6 +302,7 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
   known = join;
   known.DiscardUnknownFields();  // The roster has parts of it.
   joining_host.position = known.position();
+  joining_host.rdma = known.rdma();
   rendezvous.joined[rank] = &joining_host;
   if (rendezvous.joined.size() == static_cast<size_t>(rendezvous.ranks)) SendRoster(id, rendezvous);
 }
@@ -400,6 +401,7 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
     host->set_endpoint_host(joining_host.endpoint.host);
     host->set_endpoint_port(joining_host.endpoint.port);
     *host->mutable_position() = joining_host.position;
+    host->set_rdma(joining_host.rdma);
     for (auto& [rank, join] : joining_host.ranks) host->add_ranks()->Swap(join.mutable_rank());
   }
   log_.Info("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ", rendezvous.ranks,

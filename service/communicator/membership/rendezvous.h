@@ -96,6 +96,7 @@ class Rendezvous {
     std::unique_ptr<PeerLink> link;
     std::string name;
     Endpoint endpoint;
+    bool rdma = false;
     cluster::Position position;
     std::map<int, peer::Join> ranks;
     bool notified = false;  // of the roster, which another host forwards to it

@@ -170,7 +170,8 @@ void TreeRelay::Deliver(const Incoming& from, peer::Message& message) {
     if (inbox->arrived_.size() >= kMaxArrived) continue;
     RelayMemory::Share memory(memory_, inbox->tenant_);
     if (!memory.Resize(bytes->size())) {
-      Drop(inbox->tenant_, NameOf(from.kind), 1, "the daemon relays too many bytes for this tenant");
+      Drop(inbox->tenant_, NameOf(from.kind), 1,
+           "the daemon relays too many bytes for this tenant");
       continue;
     }
     inbox->arrived_.push_back({*bytes, std::move(memory)});
@@ -238,7 +239,8 @@ void TreeRelay::Forward(const std::string& tenant, const Subject& subject, std::
   if (forwards->waiting.size() + hosts.size() > kMaxForwards) {
     Drop(tenant, NameOf(subject.kind), hosts.size(), "it has too many unsent messages");
   } else if (!memory.Resize(frame->size())) {
-    Drop(tenant, NameOf(subject.kind), hosts.size(), "the daemon relays too many bytes for this tenant");
+    Drop(tenant, NameOf(subject.kind), hosts.size(),
+         "the daemon relays too many bytes for this tenant");
   } else {
     const auto payload =
         std::make_shared<const Payload>(Payload{std::move(frame), std::move(memory)});

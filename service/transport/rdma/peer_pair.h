@@ -51,12 +51,13 @@ struct PairKey {
   uint8_t traffic_class = 0;
   uint16_t source_port = 0;       // of this end's packets; 0: any
   uint16_t peer_source_port = 0;  // of the peer's
+  uint16_t peer_classes = 0;      // the priority class × 256 + traffic class of the peer
 
   friend bool operator==(const PairKey&, const PairKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PairKey& key) {
     return H::combine(std::move(h), key.queues, key.peer_gid, key.traffic_class, key.source_port,
-                      key.peer_source_port);
+                      key.peer_source_port, key.peer_classes);
   }
 };
 

@@ -68,9 +68,12 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
                                                             const wire::PairFrame& offer) {
   if (const auto known = by_name_.find(offer.name); known != by_name_.end()) {
     const PairKey& own = known->second->key();
-    if (known->second->options().is_maker || own.queues != key.queues ||
-        own.peer_gid != key.peer_gid) {
+    if (known->second->options().is_maker || own.queues.peer != key.queues.peer ||
+        own.queues.domain != key.queues.domain || own.peer_gid != key.peer_gid) {
       return absl::PermissionDeniedError("it offers a queue pair of other lanes");
+    }
+    if (own != key) {
+      return absl::UnavailableError("this end has not the class and route of the queue pair yet");
     }
     return known->second;
   }

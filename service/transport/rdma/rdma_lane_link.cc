@@ -69,6 +69,8 @@ bool RdmaLaneLink::TrySendHello() {
   hello->magic = wire::kLaneHelloMagic;
   hello->version = wire::kRdmaLaneVersion;
   hello->gid = nic->gid;
+  const PairKey key = KeyOfPair();
+  hello->classes = static_cast<uint16_t>(key.queues.traffic_class.value() << 8 | key.traffic_class);
   Push(*hello);
   if (role_ == Role::kSender) {
     step_ = Step::kPeerHello;
@@ -85,6 +87,7 @@ void RdmaLaneLink::OnHelloFrame(const wire::LaneHello& hello) {
   }
   peer_gid_ = hello.gid;
   peer_source_port_ = hello.source_port;
+  peer_classes_ = hello.classes;
   owner_.OnHello(hello);
   if (link_.get() == nullptr) return;
   if (role_ == Role::kSender) {
@@ -137,7 +140,8 @@ PairKey RdmaLaneLink::KeyOfPair() const {
           .peer_gid = peer_gid_,
           .traffic_class = static_cast<uint8_t>(link_.dscp() << 2),
           .source_port = sends ? queues_.source_port : uint16_t{0},
-          .peer_source_port = sends ? uint16_t{0} : peer_source_port_};
+          .peer_source_port = sends ? uint16_t{0} : peer_source_port_,
+          .peer_classes = peer_classes_};
 }
 
 void RdmaLaneLink::JoinPair(std::shared_ptr<PeerPair> pair) {
@@ -155,11 +159,10 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
     case wire::kPairAcceptMagic:
       return OnAccept(frame);
     case wire::kPairGoneMagic:
-      if (step_ == Step::kReady && role_ == Role::kSender) {
-        return pair_->Break(absl::UnavailableError("the peer's end has failed"));
-      }
-      if (step_ != Step::kPair || !maker_) return FailUnexpected(frame.magic);
-      return OfferAnother();
+      if (step_ == Step::kPair && maker_) return OfferAnother();
+      // The receiver's lane was ready, perhaps before this end has noticed.
+      if (step_ < Step::kConnecting || role_ != Role::kSender) return FailUnexpected(frame.magic);
+      return pair_->Break(absl::UnavailableError("the peer's end has failed"));
     case wire::kPairGoMagic:
       if (step_ == Step::kReady && !maker_) return;
       if (step_ != Step::kGo) return FailUnexpected(frame.magic);

@@ -129,6 +129,7 @@ class RdmaLaneLink final : public PeerPair::User {
   SharedQueueKey queues_;
   Gid peer_gid_{};
   uint16_t peer_source_port_ = 0;
+  uint16_t peer_classes_ = 0;
 
   std::shared_ptr<PeerPair> pair_;
   LaneNumber number_;

@@ -39,6 +39,9 @@ class RdmaTransport final : public Transport {
   void Forget(const Region& region, std::shared_ptr<void> token) override {
     memory_->Forget(region, std::move(token));
   }
+  bool Serves(const std::string& address) const override {
+    return pairs_.Attributes({address}) != nullptr;
+  }
   bool pins_memory() const override { return true; }
   bool Poll() override {
     const bool done = jobs_.Poll();

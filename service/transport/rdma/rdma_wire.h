@@ -71,7 +71,8 @@ struct LaneHello {
   uint64_t credit;  // receiver: slices with smaller numbers may be sent
   uint32_t
       unplaced_bytes;  // receiver: longer slices wait for their places, if its owner gives them
-  uint32_t reserved;
+  uint16_t classes;    // of the end's queue pair: PairKey::peer_classes
+  uint16_t reserved;
   Gid gid;
   std::array<uint64_t, 2> rest;
 };

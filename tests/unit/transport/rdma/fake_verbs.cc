@@ -97,7 +97,7 @@ class FakeQueuePair final : public QueuePair {
     nic_.entries_ += options.receives;
   }
   ~FakeQueuePair() override {
-    SetBusy(false);
+    SetIdle();
     nic_.queue_pairs_.erase(number_);
     nic_.entries_ -= options_.receives;
     // A NIC gives what it has consumed for a queue pair back with its completions only.
@@ -155,8 +155,8 @@ class FakeQueuePair final : public QueuePair {
     FakeQueuePair* const peer = Peer();
     if (peer == nullptr) {
       if (fabric_.clock_.Now() >= retries_until_) return Fail(CompletionStatus::kRetriesExceeded);
-      due_ = std::min(fabric_.LaterBy(kNsPerUs, fabric_.options_.retry_ns / 4), retries_until_);
-      return;
+      return SetDue(
+          std::min(fabric_.LaterBy(kNsPerUs, fabric_.options_.retry_ns / 4), retries_until_));
     }
     retries_until_ = fabric_.clock_.Now() + fabric_.options_.retry_ns;
     if (head.request.kind == WorkRequest::Kind::kWrite && !Move(head, *peer)) return;
@@ -197,19 +197,23 @@ class FakeQueuePair final : public QueuePair {
     return answers ? peer : nullptr;
   }
 
-  void SetBusy(bool busy) {
-    busy_ = busy;
-    if (busy) {
-      fabric_.busy_[number_] = this;
-    } else {
-      fabric_.busy_.erase(number_);
-    }
+  void SetIdle() {
+    if (busy_) fabric_.busy_.erase({due_, number_});
+    busy_ = false;
+  }
+  void SetDue(MonotonicNs due) {
+    SetIdle();
+    busy_ = true;
+    due_ = due;
+    fabric_.busy_[{due_, number_}] = this;
+  }
+  MonotonicNs AfterAStep() {
+    return fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
   }
 
   void Begin() {
-    SetBusy(true);
     retries_until_ = fabric_.clock_.Now() + fabric_.options_.retry_ns;
-    due_ = fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
+    SetDue(AfterAStep());
   }
 
   // Returns true when all of the write has moved.
@@ -242,7 +246,7 @@ class FakeQueuePair final : public QueuePair {
                 source + head.moved, portion);
     head.moved += portion;
     if (head.moved == request.bytes) return true;
-    due_ = fabric_.LaterBy(fabric_.options_.shortest_step_ns, fabric_.options_.longest_step_ns);
+    SetDue(AfterAStep());
     return false;
   }
 
@@ -263,7 +267,7 @@ class FakeQueuePair final : public QueuePair {
   void Finish() {
     const WorkRequest request = pending_.front().request;
     pending_.pop_front();
-    SetBusy(false);
+    SetIdle();
     if (!pending_.empty()) Begin();
     if (request.signaled) AddResult(request.id, CompletionStatus::kSuccess);
   }
@@ -277,7 +281,7 @@ class FakeQueuePair final : public QueuePair {
   }
 
   void Flush() {
-    SetBusy(false);
+    SetIdle();
     while (!pending_.empty()) {
       AddResult(pending_.front().request.id, CompletionStatus::kFlushed);
       pending_.pop_front();
@@ -308,7 +312,9 @@ class FakeQueuePair final : public QueuePair {
 
 // ---- NICs ---------------------------------------------------------------------------------------
 
-FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, uint16_t index) : fabric_(fabric) {
+FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, const std::string& host,
+                 uint16_t index)
+    : fabric_(fabric), host_(host) {
   attributes_.device = name;
   attributes_.gid[14] = static_cast<uint8_t>(index >> 8);
   attributes_.gid[15] = static_cast<uint8_t>(index);
@@ -395,24 +401,21 @@ FakeQueuePair* FakeNic::Find(QueuePairNumber number) {
 
 FakeFabric::~FakeFabric() = default;
 
-FakeNic& FakeFabric::AddNic(const std::string& name) {
-  nics_.push_back(std::make_unique<FakeNic>(*this, name, static_cast<uint16_t>(nics_.size() + 1)));
+FakeNic& FakeFabric::AddNic(const std::string& name, const std::string& host) {
+  nics_.push_back(
+      std::make_unique<FakeNic>(*this, name, host, static_cast<uint16_t>(nics_.size() + 1)));
   nics_by_gid_[nics_.back()->attributes().gid] = nics_.back().get();
   return *nics_.back();
 }
 
 std::optional<MonotonicNs> FakeFabric::NextEventTime() const {
-  std::optional<MonotonicNs> next;
-  for (const auto& [number, queue_pair] : busy_)
-    next = std::min(next.value_or(kNever), queue_pair->due());
-  return next;
+  if (busy_.empty()) return std::nullopt;
+  return busy_.begin()->first.first;
 }
 
 void FakeFabric::Step() {
-  const auto busy = busy_;
-  for (const auto& [number, queue_pair] : busy) {
-    // Another one's step may have ended it.
-    if (busy_.contains(number) && queue_pair->due() <= clock_.Now()) queue_pair->Step();
+  while (!busy_.empty() && busy_.begin()->first.first <= clock_.Now()) {
+    busy_.begin()->second->Step();
   }
 }
 

@@ -44,8 +44,8 @@ class FakeFabric {
       : clock_(clock), random_(seed), options_(options) {}
   ~FakeFabric();
 
-  // LIFETIME: of the fabric.
-  FakeNic& AddNic(const std::string& name);
+  // `host`: for `reachable`. LIFETIME: of the fabric.
+  FakeNic& AddNic(const std::string& name, const std::string& host = "");
 
   // When the next portion moves; nothing: all queue pairs are idle.
   std::optional<MonotonicNs> NextEventTime() const;
@@ -88,7 +88,7 @@ class FakeFabric {
   const FakeVerbsOptions options_;
   std::deque<std::unique_ptr<FakeNic>> nics_;
   std::map<Gid, FakeNic*> nics_by_gid_;
-  std::map<QueuePairNumber, FakeQueuePair*> busy_;
+  std::map<std::pair<MonotonicNs, QueuePairNumber>, FakeQueuePair*> busy_;  // by due time
   std::map<uint32_t, Access> access_;
   uint32_t last_key_ = 100;
   uint32_t last_number_ = 0;
@@ -97,7 +97,7 @@ class FakeFabric {
 
 class FakeNic final : public VerbsNic {
  public:
-  FakeNic(FakeFabric& fabric, const std::string& name, uint16_t index);
+  FakeNic(FakeFabric& fabric, const std::string& name, const std::string& host, uint16_t index);
 
   const NicAttributes& attributes() const override { return attributes_; }
   absl::StatusOr<std::unique_ptr<ProtectionDomain>> MakeDomain() override;
@@ -108,6 +108,7 @@ class FakeNic final : public VerbsNic {
   void Arm() override { armed_ = true; }
   Counters counters() const override { return counters_; }
 
+  const std::string& host() const { return host_; }
   size_t queue_pairs() const { return queue_pairs_.size(); }
   // Arrivals that found no receive entry.
   uint64_t not_ready() const { return not_ready_; }
@@ -134,6 +135,7 @@ class FakeNic final : public VerbsNic {
   FakeQueuePair* Find(QueuePairNumber number);
 
   FakeFabric& fabric_;
+  const std::string host_;
   NicAttributes attributes_;
   std::map<QueuePairNumber, FakeQueuePair*> queue_pairs_;
   std::deque<Completion> completions_;
