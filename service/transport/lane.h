@@ -144,6 +144,10 @@ class LaneEnd {
 
  protected:
   void CountMoved(size_t bytes) { moved_bytes_ += bytes; }
+  // The lane has work, outside of its user's turn.
+  void WakePoller() {
+    if (poller_ != nullptr) poller_->Wake();
+  }
 
  private:
   static void List(ReadyList::Member* member) {

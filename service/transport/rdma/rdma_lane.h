@@ -84,7 +84,7 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   // Something happened between two Polls.
   void OnEvent() {
     event_ = true;
-    this->RequestPoll();
+    this->WakePoller();
   }
   bool TakeEvent() { return std::exchange(event_, false); }
   void OnProgress() override { OnEvent(); }
