@@ -32,7 +32,11 @@ PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock
   MCCS_CHECK(options.receives >= kLeastReceives);
 }
 
-PeerPair::~PeerPair() { domain_->jobs().Destroy(domain_->tenant(), std::move(queue_pair_)); }
+// Some devices (rdma_rxe) end a queue pair only when no window is bound to it any more.
+PeerPair::~PeerPair() {
+  DropUses();
+  domain_->jobs().Destroy(domain_->tenant(), std::move(queue_pair_));
+}
 
 // ---- Its making ---------------------------------------------------------------------------------
 
@@ -338,6 +342,13 @@ MonotonicNs PeerPair::SettlesAt() const {
 bool PeerPair::OnPolledEmpty() {
   if (settled_ || clock_.Now() < SettlesAt()) return false;
   settled_ = true;
+  DropUses();
+  TellLost();
+  return true;
+}
+
+// Windows first: memory to which one is bound cannot be deregistered.
+void PeerPair::DropUses() {
   for (Outstanding& lost : outstanding_) {
     domain_->jobs().Destroy(domain_->tenant(), std::move(lost.window));
   }
@@ -346,8 +357,6 @@ bool PeerPair::OnPolledEmpty() {
   }
   outstanding_.clear();
   unbinding_.clear();
-  TellLost();
-  return true;
 }
 
 void PeerPair::TellLost() {

@@ -226,6 +226,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void Complete(uint64_t through);
   void Retire(Outstanding& done);
   void TellLost();
+  void DropUses();
 
   const std::shared_ptr<PairDomain> domain_;
   Owner& owner_;

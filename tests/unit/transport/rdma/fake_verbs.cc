@@ -100,6 +100,9 @@ class FakeQueuePair final : public QueuePair {
     SetIdle();
     nic_.queue_pairs_.erase(number_);
     nic_.entries_ -= options_.receives;
+    for (const auto& [key, access] : fabric_.access_) {
+      MCCS_CHECK(access.queue_pair != number_);  // some devices would wait for the window's end
+    }
     // A NIC gives what it has consumed for a queue pair back with its completions only.
     nic_.lost_ += std::ranges::count(nic_.completions_, number_, &Completion::queue_pair);
   }
