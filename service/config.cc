@@ -136,6 +136,39 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
   }
 }
 
+void ReadTransport(YamlReader& yaml, Config* config) {
+  std::string transport = "auto";
+  yaml.Field("transport", &transport);
+  if (transport == "rdma") {
+    config->transport = TransportChoice::kRdma;
+  } else if (transport == "tcp") {
+    config->transport = TransportChoice::kTcp;
+  } else if (transport != "auto") {
+    yaml.Reject("transport",
+                absl::StrCat("'transport' is '", transport, "': expected auto, rdma or tcp"));
+  }
+  RdmaConfig& rdma = config->rdma;
+  YamlReader keys = yaml.Child("rdma");
+  keys.Field("devices", &rdma.devices);
+  keys.Field("subnet", &rdma.subnet);
+  keys.Field("service_level", &rdma.service_level);
+  keys.Field("timeout", &rdma.timeout);
+  keys.Field("retries", &rdma.retries);
+  if (absl::Status subnet = CheckSubnet(rdma.subnet); !subnet.ok()) {
+    keys.Reject("subnet", absl::StrCat("'subnet': ", std::string(subnet.message())));
+  }
+  const struct {
+    const char* key;
+    uint32_t value;
+    uint32_t most;
+  } limits[] = {{"service_level", rdma.service_level, kMaxServiceLevel},
+                {"timeout", rdma.timeout, kMaxIbTimeout},
+                {"retries", rdma.retries, kMaxIbRetries}};
+  for (const auto& [key, value, most] : limits) {
+    if (value > most) keys.Reject(key, absl::StrCat("'", key, "': expected 0 to ", most));
+  }
+}
+
 // The reader collects errors.
 Config Read(YamlReader yaml) {
   Config config;
@@ -159,6 +192,7 @@ Config Read(YamlReader yaml) {
   ReadAlgorithms(yaml, &config.algorithms);
   ReadLimits(yaml, &config);
   ReadMarkings(yaml, &config.dscp);
+  ReadTransport(yaml, &config);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {
     config.log_level = *level;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/yaml_config.h"
 #include "service/daemon.h"
+#include "service/rdma_devices.h"
 
 namespace mccs {
 
@@ -39,6 +40,8 @@ struct Config {
   ChoiceParameters algorithms;
   BufferLimits buffers;
   DscpMap dscp = {};
+  TransportChoice transport = TransportChoice::kAuto;
+  RdmaConfig rdma;
 };
 
 // Reads `path` and applies it to the defaults. Resolves the host names of `listen` and `advertise`:

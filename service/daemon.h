@@ -136,6 +136,7 @@ class Daemon {
   };
 
   Daemon(const DaemonParts& parts, const DaemonOptions& options);
+  absl::Status ChooseRdma(bool required);
   absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
   absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollListeners();

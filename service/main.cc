@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -40,6 +41,7 @@
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"
+#include "service/rdma_devices.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "topology/host_discovery.h"
@@ -63,10 +65,36 @@ void RaiseProcessLimits(Log& log) {
                   " or more are advised (LimitNOFILE= in the unit)");
     }
   }
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
-    log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
-             ": sufficient, because lanes use TCP");
+  // RDMA locks memory.
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_MEMLOCK, &limit);
   }
+}
+
+// Chooses between RDMA and TCP, and logs why. kFailedPrecondition: the configuration requires RDMA.
+absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey& survey,
+                                         Reactor& reactor, std::function<void()> wake,
+                                         Random& random, const Clock& clock, Log& log) {
+  if (config.transport == TransportChoice::kTcp) return OpenedRdma{};
+  std::string why = WhyNoRdma(survey);
+  if (why.empty()) {
+    absl::StatusOr<OpenedRdma> opened =
+        OpenRdma(config.rdma, survey, reactor, std::make_unique<MappingThreads>(std::move(wake)),
+                 random, clock);
+    if (opened.ok()) {
+      log.Info("lanes to hosts with RDMA use it: ", DescribeTransport(survey, config.transport),
+               "; tenants' host memory is registered by ibv_reg_mr");
+      return opened;
+    }
+    why = std::string(opened.status().message());
+  }
+  if (config.transport == TransportChoice::kRdma) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("`transport: rdma` in the configuration, but RDMA cannot be used: ", why));
+  }
+  log.Info("lanes use TCP: ", why);
+  return OpenedRdma{};
 }
 
 int WorkersFor(const Config& config) {
@@ -137,6 +165,9 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
+  const RdmaSurvey survey = SurveyRdma(config.rdma, inventory);
+  MCCS_ASSIGN_OR_RETURN(OpenedRdma rdma,
+                        OpenTransport(config, survey, *reactor, wake_engine, random, clock, log));
   DaemonOptions options{.position = {.pod = config.pod, .rack = config.rack, .host = config.host},
                         .listen = listen,
                         .advertise = {.host = AddressFor(listen, inventory)},
@@ -145,7 +176,8 @@ absl::Status Serve(const Config& config, Log& log) {
                         .skew = config.skew,
                         .algorithms = config.algorithms,
                         .buffers = config.buffers,
-                        .dscp_by_class = config.dscp};
+                        .dscp_by_class = config.dscp,
+                        .requires_rdma = config.transport == TransportChoice::kRdma};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
@@ -166,6 +198,7 @@ absl::Status Serve(const Config& config, Log& log) {
                     .log = &log,
                     .network = &network,
                     .transport = &transport,
+                    .rdma = rdma.transport.get(),
                     .device = &device,
                     .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
                                                    : &no_controller},
@@ -176,6 +209,7 @@ absl::Status Serve(const Config& config, Log& log) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,
                                        .peer_endpoint = ToString(daemon->endpoint()),
+                                       .transport = DescribeTransport(survey, config.transport),
                                        .topology = config.topology}));
   }
   std::vector<TenantSocket> sockets = config.sockets;
@@ -211,6 +245,18 @@ absl::Status Serve(const Config& config, Log& log) {
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),
            " communicators");
   return absl::OkStatus();
+}
+
+int CheckRdma(const Config& config) {
+  const absl::StatusOr<HostInventory> inventory =
+      DiscoverHost({.name = config.host, .gpu_count = config.gpus});
+  if (!inventory.ok()) {
+    std::cerr << "mccsd: " << inventory.status().message() << "\n";
+    return 1;
+  }
+  const RdmaSurvey survey = SurveyRdma(config.rdma, *inventory);
+  std::cout << RenderSurvey(survey) << std::flush;
+  return std::cout && WhyNoRdma(survey).empty() ? 0 : 1;
 }
 
 int PrintTopology(const Config& config) {
@@ -281,6 +327,10 @@ int Main(int argc, char** argv) {
   app.add_flag(
       "--print-topology", print_topology,
       "Print this host's entry for spec.hosts of a Topology, from hwloc and the kernel, and exit");
+  bool check_rdma = false;
+  app.add_flag("--check-rdma", check_rdma,
+               "Print this host's RDMA devices, which of them are used, and what is missing for "
+               "others, and exit: 0 if RDMA can be used");
   bool print_keys = false;
   app.add_flag("--print-keys", print_keys, "Print the keys of the configuration, for the reference")
       ->group("");
@@ -326,6 +376,7 @@ int Main(int argc, char** argv) {
   }
   if (config.host.empty()) config.host = HostName();
   if (print_topology) return PrintTopology(config);
+  if (check_rdma) return CheckRdma(config);
   auto log = MakeStderrLog("mccsd", config.log_level);
   if (absl::Status status = Serve(config, *log); !status.ok()) {
     log->Error(std::string(status.message()));

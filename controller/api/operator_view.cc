@@ -75,6 +75,8 @@ void AddLanes(const CommunicatorRecord& record, control::v1::CommunicatorDetail*
     out->set_reconnects(lane.reconnects());
     out->set_state(lane.state());
     out->set_chosen_source_port(ChosenPort(strategy, lane));
+    if (lane.has_rdma()) *out->mutable_rdma() = lane.rdma();
+    out->set_copied_bytes(lane.copied_bytes());
   }
 }
 

@@ -43,6 +43,7 @@ agent::v1::Host ToMessage(const AgentHost& host, const std::string& version) {
   }
   message.set_peer_endpoint(host.peer_endpoint);
   message.set_version(version);
+  message.set_transport(host.transport);
   return message;
 }
 

@@ -62,9 +62,10 @@ struct AgentOptions {
 // The host as the daemon registers it.
 struct AgentHost {
   HostInventory inventory;
-  Position position;          // position.host is its name
-  std::string peer_endpoint;  // "address:port" where other daemons reach this one
-  std::string topology = {};  // name of the Topology that contains it; empty: not configured
+  Position position;           // position.host is its name
+  std::string peer_endpoint;   // "address:port" where other daemons reach this one
+  std::string transport = {};  // of its lanes, for an operator
+  std::string topology = {};   // name of the Topology that contains it; empty: not configured
 };
 
 // The sender thread opens a stream and writes. For each stream a listener thread reads, and a

@@ -127,6 +127,8 @@ class LaneEnd {
   virtual LaneState state() const = 0;
 
   virtual LaneCounters counters() const = 0;
+  // Of a lane over RDMA that is connected.
+  virtual std::optional<QueuePairState> queue_pair() const { return std::nullopt; }
   // The current addresses; empty hosts while stalled.
   virtual Endpoint local() const = 0;
   virtual Endpoint remote() const = 0;

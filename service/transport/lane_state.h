@@ -2,7 +2,9 @@
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_STATE_H_
 #define MCCS_SERVICE_TRANSPORT_LANE_STATE_H_
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace mccs {
@@ -15,14 +17,13 @@ namespace mccs {
 //                       │               ▼
 //                       └─────────── stalled
 //
-//   any state ──► failed (final): the peer violates the protocol, or this end withdraws memory that
-//                                 a slice is arriving in
+//   any state ──► failed (final): the peer violates the protocol, or this end cannot go on
 // clang-format on
 //
 // Attach in `exchanging` and `ready` replaces the connection and leads to `exchanging`.
 enum class LaneState : uint8_t {
   kCreated,     // it has never had a connection
-  kExchanging,  // connected; the ends agree on the last delivered slice, credit and exposed memory
+  kExchanging,  // connected; the ends agree on the last delivered slice, credit and places
   kReady,       // slices move
   kStalled,     // its connection is broken, and its owner opens another
   kFailed,
@@ -44,6 +45,17 @@ constexpr std::string_view Name(LaneState state) {
   }
   return "unknown";
 }
+
+// The queue pair of a lane over RDMA, for operators.
+struct QueuePairState {
+  std::string device;
+  uint32_t port = 0;  // of the device
+  std::array<uint8_t, 16> gid{};
+  uint32_t number = 0;
+  uint32_t peer_number = 0;
+  uint16_t requested_source_port = 0;  // 0: any
+  uint16_t source_port = 0;            // 0: unknown
+};
 
 }  // namespace mccs
 

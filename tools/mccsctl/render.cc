@@ -179,6 +179,37 @@ std::string RenderRings(const control::v1::CommunicatorDetail& detail) {
   return absl::StrCat("\nRings\n", rings.Text());
 }
 
+// Of lanes over RDMA.
+std::string RenderQueuePairs(const control::v1::CommunicatorDetail& detail) {
+  Table pairs({{"CHANNEL", Align::kRight},
+               {"FROM"},
+               {"TO"},
+               {"TRANSPORT"},
+               {"DEVICE"},
+               {"GID"},
+               {"QUEUE PAIR", Align::kRight},
+               {"PEER'S", Align::kRight},
+               {"SOURCE PORT", Align::kRight},
+               {"REQUESTED", Align::kRight},
+               {"COPIED", Align::kRight}},
+              kIndent);
+  bool any = false;
+  const auto port = [](uint32_t number, const char* none) {
+    return number == 0 ? std::string(none) : absl::StrCat(number);
+  };
+  for (const control::v1::LaneStatus& lane : detail.lanes()) {
+    if (!lane.has_rdma()) continue;
+    any = true;
+    const agent::v1::RdmaLane& rdma = lane.rdma();
+    pairs.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), "rdma",
+               absl::StrCat(rdma.device(), "/", rdma.port()), rdma.gid(),
+               absl::StrCat(rdma.queue_pair()), absl::StrCat(rdma.peer_queue_pair()),
+               port(rdma.source_port(), "unknown"), port(rdma.requested_source_port(), "any"),
+               FormatBytes(lane.copied_bytes())});
+  }
+  return any ? absl::StrCat("\nQueue pairs\n", pairs.Text()) : "";
+}
+
 std::string RenderLanes(const control::v1::CommunicatorDetail& detail) {
   if (detail.lanes_size() == 0) return "";
   Table lanes({{"CHANNEL", Align::kRight},
@@ -195,7 +226,7 @@ std::string RenderLanes(const control::v1::CommunicatorDetail& detail) {
                OrDash(lane.remote()), FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()),
                lane.state()});
   }
-  return absl::StrCat("\nLanes\n", lanes.Text());
+  return absl::StrCat("\nLanes\n", lanes.Text(), RenderQueuePairs(detail));
 }
 
 void MakeBlockStyle(YAML::Node node) {
@@ -230,6 +261,7 @@ std::string RenderHosts(const control::v1::ListHostsReply& reply) {
                {"GPUS", Align::kRight},
                {"COMMUNICATORS", Align::kRight},
                {"ENDPOINT"},
+               {"TRANSPORT"},
                {"NICS"},
                {"SINCE", Align::kRight},
                {"STATE"}});
@@ -243,8 +275,8 @@ std::string RenderHosts(const control::v1::ListHostsReply& reply) {
     const agent::v1::Host& host = status.host();
     hosts.Row({host.name(), OrDash(host.position().pod()), OrDash(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
-               OrDash(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
-               std::move(state)});
+               OrDash(host.peer_endpoint()), OrDash(host.transport()), Describe(host.nics()),
+               FormatAge(status.age_ns()), std::move(state)});
   }
   std::string text = hosts.Text();
   if (!notes.empty()) text += "\n";

@@ -1,5 +1,7 @@
 #include "service/communicator/lanes/peer_lane.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,6 +13,7 @@
 namespace mccs {
 namespace {
 
+constexpr uint16_t kRocePort = 4791;  // UDP, of RoCE v2
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
@@ -26,6 +29,27 @@ SharedQueueKey QueuesOver(const Connection& connection, SharedQueueKey queues,
   queues.domain.nic.address = connection.local().host;
   queues.source_port = source_port;
   return queues;
+}
+
+// The addresses of the lane's stream are replaced by those of its packets.
+void AddQueuePair(const QueuePairState& pair, agent::v1::Lane* stats) {
+  agent::v1::RdmaLane* rdma = stats->mutable_rdma();
+  rdma->set_device(pair.device);
+  rdma->set_port(pair.port);
+  char gid[INET6_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET6, pair.gid.data(), gid, sizeof(gid));
+  rdma->set_gid(gid);
+  rdma->set_queue_pair(pair.number);
+  rdma->set_peer_queue_pair(pair.peer_number);
+  rdma->set_requested_source_port(pair.requested_source_port);
+  rdma->set_source_port(pair.source_port);
+  if (pair.source_port == 0) return;
+  const auto replace_port = [](const std::string& endpoint, uint16_t port) {
+    absl::StatusOr<Endpoint> parsed = ParseEndpoint(endpoint);
+    return parsed.ok() ? ToString(Endpoint{parsed->host, port}) : endpoint;
+  };
+  stats->set_local(replace_port(stats->local(), pair.source_port));
+  stats->set_remote(replace_port(stats->remote(), kRocePort));
 }
 
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
@@ -275,6 +299,10 @@ agent::v1::Lane OutgoingLane::Stats() const {
   stats.set_waited_for_rate_ns(waits_.TotalNs(LaneWait::kRate, now));
   stats.set_waited_for_connection_ns(waits_.TotalNs(LaneWait::kConnection, now));
   stats.set_round_trip_ns(meter_.round_trip_ns());
+  stats.set_copied_bytes(counters.copied_bytes);
+  if (const std::optional<QueuePairState> pair = lane_->queue_pair(); pair.has_value()) {
+    AddQueuePair(*pair, &stats);
+  }
   return stats;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/transport/rdma/ib_source_port.h"
 
 namespace mccs {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 // Consumed receive entries are refilled when there are so many.
 constexpr uint32_t kRefillAtOnce = 16;
 constexpr int kPolledAtOnce = 64;
+// Queue pairs that are made to find a number with the wanted source port.
+constexpr size_t kTriedNumbers = 64;
 // The entries of one receive queue may need this part of the device's completion queue at most.
 constexpr uint32_t kSharesOfCompletions = 8;
 // wr_id of receives: this bit, the id of the receive queue, the entry in the lower half.
@@ -109,6 +112,9 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
   std::memcpy(attributes_.gid.data(), gid.raw, attributes_.gid.size());
   attributes_.lid = state.lid;
   attributes_.mtu_bytes = MtuBytes(state.active_mtu);
+  if (state.link_layer != IBV_LINK_LAYER_INFINIBAND) {
+    attributes_.source_port_means = SourcePortMeansOf(device_.get());
+  }
   attributes_.inline_bytes = kMessageBytes;
   attributes_.queue_pairs = static_cast<uint32_t>(device.max_qp);
   attributes_.windows = (device.device_cap_flags &
@@ -240,14 +246,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
     ReturnCompletions(pair_options.requests);
     return receives.status();
   }
-  ibv_qp_init_attr attributes{};
-  attributes.qp_type = IBV_QPT_RC;
-  attributes.send_cq = attributes.recv_cq = completion_queue_.get();
-  attributes.srq = (*receives)->get();
-  attributes.cap.max_send_wr = pair_options.requests;
-  attributes.cap.max_send_sge = 1;
-  attributes.cap.max_inline_data = kMessageBytes;
-  Owned<ibv_qp> made((library.create_qp)(own.get(), &attributes), library.destroy_qp);
+  Owned<ibv_qp> made = CreateQueuePair(own.get(), (*receives)->get(), pair_options);
   if (made == nullptr) {
     const absl::Status why = Error("cannot make a queue pair");
     ReturnCompletions(pair_options.requests);
@@ -263,6 +262,30 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
       std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, **receives, first);
   MCCS_RETURN_IF_ERROR(pair->Initialize());
   return pair;
+}
+
+Owned<ibv_qp> IbNic::CreateQueuePair(ibv_pd* domain, ibv_srq* receives,
+                                     const QueuePairOptions& pair_options) {
+  ibv_qp_init_attr attributes{};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.send_cq = attributes.recv_cq = completion_queue_.get();
+  attributes.srq = receives;
+  attributes.cap.max_send_wr = pair_options.requests;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_inline_data = kMessageBytes;
+  const auto create = [&] {
+    return Owned<ibv_qp>((library.create_qp)(domain, &attributes), library.destroy_qp);
+  };
+  Owned<ibv_qp> made = create();
+  const uint16_t wanted = pair_options.source_port;
+  if (wanted == 0 || attributes_.source_port_means != SourcePortMeans::kNumber) return made;
+  // The device gives each its next number, so one in 16,384 has the port.
+  std::vector<Owned<ibv_qp>> others;
+  while (made != nullptr && PortOfNumber(QueuePairNumber(made->qp_num)) != wanted &&
+         others.size() < kTriedNumbers) {
+    others.push_back(std::exchange(made, create()));
+  }
+  return made != nullptr || others.empty() ? std::move(made) : std::move(others.back());
 }
 
 IbQueuePair::~IbQueuePair() {

@@ -5,6 +5,7 @@
 #define MCCS_SERVICE_TRANSPORT_RDMA_IB_NIC_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -176,6 +177,8 @@ class IbNic final : public VerbsNic {
 
  private:
   absl::Status OpenDevice(const IbPort& port);
+  Owned<ibv_qp> CreateQueuePair(ibv_pd* domain, ibv_srq* receives,
+                                const QueuePairOptions& pair_options);
   absl::Status MakeQueues();
   absl::Status Error(const std::string& what) const {
     return ErrnoStatus(absl::StrCat("RDMA device ", attributes_.device, ": ", what), errno);
@@ -233,7 +236,7 @@ class IbQueuePair final : public QueuePair {
     attributes.qp_state = IBV_QPS_ERR;
     (nic_.library.modify_qp)(pair_.get(), &attributes, IBV_QP_STATE);
   }
-  uint16_t source_port() const override { return 0; }
+  uint16_t source_port() const override { return source_port_; }
 
  private:
   absl::Status Error(const char* what, int error) const {
@@ -247,6 +250,7 @@ class IbQueuePair final : public QueuePair {
   IbReceiveQueue& receives_;
   const uint32_t first_packet_;
   const QueuePairNumber number_;
+  std::atomic<uint16_t> source_port_{0};  // set while it is connected
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> pieces_;
 };

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 
 #include "service/transport/rdma/ib_nic.h"
+#include "service/transport/rdma/ib_source_port.h"
 
 namespace mccs {
 namespace {
@@ -41,6 +42,10 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
   receive.ah_attr.grh.sgid_index = nic.gid_index;
   receive.ah_attr.grh.hop_limit = 64;
   receive.ah_attr.grh.traffic_class = options_.traffic_class;
+  if (nic.source_port_means == SourcePortMeans::kFlowLabel) {
+    receive.ah_attr.grh.flow_label = FlowLabelFor(options_.source_port);
+    source_port_ = PortOfFlowLabel(receive.ah_attr.grh.flow_label);
+  }
   int error = (nic_.library.modify_qp)(pair_.get(), &receive,
                                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                                            IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -57,7 +62,13 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
       (nic_.library.modify_qp)(pair_.get(), &send,
                                IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-  return error == 0 ? absl::OkStatus() : Error("cannot connect a queue pair for sending", error);
+  if (error != 0) return Error("cannot connect a queue pair for sending", error);
+  if (nic.source_port_means == SourcePortMeans::kNumber) source_port_ = PortOfNumber(number_);
+  if (nic.source_port_means == SourcePortMeans::kModify && options_.source_port != 0 &&
+      ModifySourcePort(pair_.get(), options_.source_port)) {
+    source_port_ = options_.source_port;
+  }
+  return absl::OkStatus();
 }
 
 void IbQueuePair::Fill(const WorkRequest& from, ibv_send_wr* to, ibv_sge* piece) const {

@@ -18,16 +18,34 @@
 
 namespace mccs {
 
-// A port of an RDMA device, and the address by which peers reach it.
-struct IbPort {
+// A port of an RDMA device as the kernel describes it.
+struct IbGid {
+  uint8_t index = 0;
+  bool routable = false;  // RoCE v2
+  std::string text;       // "0000:0000:0000:0000:0000:ffff:0a00:0001"
+  std::string address;    // the IPv4 address that it maps; else ""
+};
+struct IbPortInfo {
   std::string device;  // "mlx5_0"
   uint8_t port = 1;
-  uint8_t gid_index = 0;
-  std::string address;  // of the GID; "" for one that maps no IPv4 address
+  bool active = false;
+  std::string state;        // the verbs' own: "PORT_ACTIVE"
+  bool infiniband = false;  // link layer; else Ethernet: RoCE
+  uint16_t mtu_bytes = 0;   // of payload per packet
+  std::vector<IbGid> gids;
+  std::vector<std::string> nics;  // network interfaces of the port
+  SourcePortMeans source_port_means = SourcePortMeans::kNone;
 };
 
-// The RoCE v2 GIDs of all active ports. kNotFound: no library, or no device.
-absl::StatusOr<std::vector<IbPort>> ListIbPorts();
+// kNotFound: no library. No device: an empty list.
+absl::StatusOr<std::vector<IbPortInfo>> ListIbPorts();
+
+// A port to use, and the GID by which peers reach it.
+struct IbPort {
+  std::string device;
+  uint8_t port = 1;
+  uint8_t gid_index = 0;
+};
 
 struct IbNicOptions {
   uint32_t receive_entries = 4096;  // of each receive queue
@@ -36,6 +54,9 @@ struct IbNicOptions {
   uint8_t timeout = 14;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint8_t retries = 7;
 };
+inline constexpr uint8_t kMaxIbTimeout = 31;
+inline constexpr uint8_t kMaxIbRetries = 7;
+inline constexpr uint8_t kMaxServiceLevel = 15;
 
 // Opens the port. Errors name the device, and the limit that is exceeded.
 // LIFETIME: `reactor` outlives the NIC.

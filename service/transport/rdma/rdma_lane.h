@@ -62,6 +62,18 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     shared_.memory.Leave(*this);
   }
   void Mark(uint8_t dscp) override { link_.Mark(dscp); }
+  std::optional<QueuePairState> queue_pair() const override {
+    if (!link_.ready()) return std::nullopt;
+    PeerPair& pair = *link_.pair();
+    const NicAttributes& own = pair.domain()->attributes();
+    return QueuePairState{.device = own.device,
+                          .port = own.port,
+                          .gid = own.gid,
+                          .number = pair.number().value(),
+                          .peer_number = pair.peer_number().value(),
+                          .requested_source_port = pair.key().source_port,
+                          .source_port = pair.queue_pair().source_port()};
+  }
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
     used_.reset();
