@@ -20,6 +20,7 @@ void ForEachCounter(Counters& counters, const Visit& visit) {
   for (auto* lanes : {&counters.sent, &counters.received}) {
     visit(lanes->bytes);
     visit(lanes->reconnects);
+    visit(lanes->copied_bytes);
     for (auto& wait : lanes->wait_ns) visit(wait);
   }
   visit(counters.changes_done);

@@ -53,6 +53,7 @@ struct TenantCounters {
   struct Lanes {
     Counter bytes;
     Counter reconnects;
+    Counter copied_bytes;  // LaneCounters::copied_bytes
     std::array<Counter, kLaneWaits>
         wait_ns;  // by LaneWait (service/transport/lane.h); added at its end
   };
@@ -102,6 +103,18 @@ class DaemonCounters {
   Gauge asleep;      // 1 while the engine waits in its reactor, else 0
   // Rosters and strategies, by receiving host, that the tree of daemons dropped (tree_relay.h).
   Counter relay_dropped;
+
+  // Of all RDMA devices (TransportCounters).
+  struct Rdma {
+    Gauge devices;
+    Gauge queue_pairs;
+    Gauge registered_regions;
+    Gauge registered_bytes;
+    Counter requests;
+    Counter completions;
+    Counter receives;
+    Counter refills;
+  } rdma;
 
  private:
   struct Entry {

@@ -170,10 +170,25 @@ bool Daemon::Poll(bool woken) {
   moved |= DispatchFinished(*parts_.device);
   moved |= parts_.device->mapper().Poll();
   moved |= parts_.transport->Poll();  // before the lanes
-  if (parts_.rdma != nullptr) moved |= parts_.rdma->Poll();
+  if (parts_.rdma != nullptr) moved |= PollRdma();
   moved |= communicators_->Poll();
   moved |= PollStateRequests();
   return moved;
+}
+
+bool Daemon::PollRdma() {
+  if (!parts_.rdma->Poll()) return false;
+  const TransportCounters now = parts_.rdma->counters();
+  DaemonCounters::Rdma& shown = counters_->rdma;
+  shown.devices.Set(static_cast<int64_t>(now.devices));
+  shown.queue_pairs.Set(static_cast<int64_t>(now.queue_pairs));
+  shown.registered_regions.Set(static_cast<int64_t>(now.registered_regions));
+  shown.registered_bytes.Set(static_cast<int64_t>(now.registered_bytes));
+  shown.requests.RaiseTo(now.requests);
+  shown.completions.RaiseTo(now.completions);
+  shown.receives.RaiseTo(now.receives);
+  shown.refills.RaiseTo(now.refills);
+  return true;
 }
 
 Daemon::~Daemon() {

@@ -141,6 +141,7 @@ class Daemon {
   absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollListeners();
   bool PollStateRequests();
+  bool PollRdma();
   bool PollTenants();
 
   const DaemonParts parts_;

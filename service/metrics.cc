@@ -104,6 +104,10 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
   out->BeginCounter("mccs_lane_reconnects_total",
                     "Connections that replaced a broken or moved connection of a lane.");
   AddLanes(tenants, &TenantCounters::Lanes::reconnects, out);
+  out->BeginCounter("mccs_lane_copied_bytes_total",
+                    "Payload bytes of lanes that a processor has copied on this host, beside the "
+                    "kernel's own copies for TCP.");
+  AddLanes(tenants, &TenantCounters::Lanes::copied_bytes, out);
   out->BeginCounter("mccs_lane_wait_seconds_total",
                     "Time that lanes with data to send were blocked, by reason; "
                     "a wait is counted when it ends.");
@@ -135,6 +139,28 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->Add(static_cast<double>(counters.relay_dropped.value()));
 }
 
+void AddRdma(const DaemonCounters::Rdma& rdma, MetricFamilies* out) {
+  if (rdma.devices.value() == 0) return;
+  out->BeginGauge("mccs_rdma_devices", "Ports of RDMA devices that lanes use.");
+  out->Add(static_cast<double>(rdma.devices.value()));
+  out->BeginGauge("mccs_rdma_queue_pairs", "Queue pairs to other hosts.");
+  out->Add(static_cast<double>(rdma.queue_pairs.value()));
+  out->BeginGauge("mccs_rdma_registered_regions",
+                  "Regions of memory registered with RDMA devices.");
+  out->Add(static_cast<double>(rdma.registered_regions.value()));
+  out->BeginGauge("mccs_rdma_registered_bytes",
+                  "Bytes of memory registered with RDMA devices, and so locked.");
+  out->Add(static_cast<double>(rdma.registered_bytes.value()));
+  out->BeginCounter("mccs_rdma_requests_total", "Work requests posted.");
+  out->Add(static_cast<double>(rdma.requests.value()));
+  out->BeginCounter("mccs_rdma_completions_total", "Completions polled.");
+  out->Add(static_cast<double>(rdma.completions.value()));
+  out->BeginCounter("mccs_rdma_receives_total", "Receive entries posted after the first ones.");
+  out->Add(static_cast<double>(rdma.receives.value()));
+  out->BeginCounter("mccs_rdma_refills_total", "Calls that posted receive entries.");
+  out->Add(static_cast<double>(rdma.refills.value()));
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,
@@ -148,6 +174,7 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
                    "Lines of the log that were lost because stderr did not accept them.");
   out.Add(static_cast<double>(facts.log_lines_dropped));
   AddEngine(counters, &out);
+  AddRdma(counters.rdma, &out);
   AddTenants(counters.Tenants(), &out);
   return out.Take();
 }

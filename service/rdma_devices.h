@@ -31,7 +31,7 @@ struct RdmaConfig {
   std::vector<std::string> devices = {};  // to use; empty: all
   std::string subnet = {};                // of their addresses, "10.0.0.0/16"; empty: any
   uint32_t service_level = 0;
-  uint32_t timeout = 14;  // of an acknowledgement: 4.096 µs × 2^timeout
+  uint32_t timeout = 13;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint32_t retries = 7;
 };
 

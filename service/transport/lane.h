@@ -271,6 +271,19 @@ class RecvLane : public LaneEnd {
   virtual void Acknowledge() = 0;
 };
 
+// Of the devices of a transport.
+struct TransportCounters {
+  uint64_t devices = 0;
+  uint64_t queue_pairs = 0;
+  uint64_t registered_regions = 0;
+  uint64_t registered_bytes = 0;
+  // Since it was created.
+  uint64_t requests = 0;
+  uint64_t completions = 0;
+  uint64_t receives = 0;
+  uint64_t refills = 0;
+};
+
 // Makes lanes of one kind: stream_lane.h has those over byte streams, rdma/rdma_lane.h those over
 // RDMA.
 //
@@ -303,6 +316,7 @@ class Transport {
   virtual bool Poll() { return false; }
   // The time at which Poll has work even if nothing arrives.
   virtual MonotonicNs NextDeadline() const { return kNever; }
+  virtual TransportCounters counters() const { return {}; }
   // Before a sleep of the engine: what happens from now on wakes it. Returns true if there is work.
   virtual bool PrepareSleep() { return false; }
 };

@@ -1,46 +1,85 @@
 #!/usr/bin/env python3
-"""Tests on RDMA devices in virtual machines; scripts/rdma-test runs it. Prints a table of its parts."""
+"""Tests on RDMA devices in virtual machines; scripts/rdma-test runs it. Prints a table of its checks."""
 import argparse
 import sys
 import time
 
-from rdma_vm import ROOT, Kernel, Machine, Unavailable
+from rdma_pair import Pair
+from rdma_service import Failed, Service
+from rdma_vm import CACHE, ROOT, Kernel, Machine, Unavailable
 
 TESTS = ROOT / "build/bin/tests"
 SKIPPED = 77
 
 
-def contract(kernel):
+class Summary:
+    def __init__(self):
+        self.rows = []
+
+    def check(self, name, text, function):
+        """Runs one check, which returns a text or raises Failed."""
+        print(f"rdma-test: {name}: {text}", flush=True)
+        begun = time.monotonic()
+        try:
+            passed, result = True, function()
+        except Failed as failure:
+            passed, result = False, str(failure)
+            print(f"    FAILED: {result}", flush=True)
+        self.rows.append((name, passed, time.monotonic() - begun, result.strip().splitlines()[-1:] or [""]))
+        return passed
+
+    def print(self):
+        for name, passed, seconds, result in self.rows:
+            print(f"{name:<16} {'passed' if passed else 'FAILED':<8} {seconds:6.0f} s  {result[0][:300]}")
+        failed = sum(not passed for _, passed, _, _ in self.rows)
+        print(f"rdma-test: {len(self.rows) - failed} passed, {failed} failed")
+        return failed
+
+
+def contract(kernel, summary):
     """The transport contract suite: both ends of the lanes on one device."""
     machine = Machine(kernel, "contract", "rdma_device_tests --gtest_brief=1", [TESTS / "rdma_device_tests"])
-    machine.start()
-    status = machine.wait(420, progress=lambda line: print(f"    {line}", flush=True))
-    return status == 0, machine.log
+
+    def run():
+        machine.start()
+        status = machine.wait(420, progress=lambda line: print(f"    {line}", flush=True))
+        if status != 0:
+            raise Failed(f"exit status {status}: see {machine.log}")
+        return next(line for line in reversed(machine.text().splitlines()) if "PASSED" in line)
+
+    summary.check("contract", contract.__doc__, run)
 
 
-PARTS = {"contract": contract}
+def service(kernel, summary):
+    """Daemons and jobs on two machines."""
+    with Pair(kernel) as pair:
+        run = Service(pair)
+        for name in Service.CHECKS:
+            check = getattr(run, f"check_{name}")
+            if not summary.check(name, check.__doc__, check):
+                for host, machine in enumerate(pair.machines):
+                    if machine.process.poll() is None:
+                        print(f"    mccsd's log on h{host + 1}:\n{pair.shells[host].run('tail -30 /tmp/mccsd.log', 20)[1]}")
+                print(f"    logs: {CACHE / 'run'}")
+                return
+
+
+PARTS = {"contract": contract, "service": service}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(PARTS), nargs="+", help="only these parts")
     chosen = parser.parse_args().only or list(PARTS)
+    summary = Summary()
     try:
         kernel = Kernel()
-        rows = []
         for name in chosen:
-            print(f"rdma-test: {name}: {PARTS[name].__doc__}", flush=True)
-            begun = time.monotonic()
-            passed, log = PARTS[name](kernel)
-            rows.append((name, passed, time.monotonic() - begun, log))
+            PARTS[name](kernel, summary)
     except Unavailable as missing:
         print(f"rdma-test: SKIPPED: {missing}", flush=True)
         return SKIPPED
-    for name, passed, seconds, log in rows:
-        print(f"{name:<20} {'passed' if passed else 'FAILED':<8} {seconds:6.0f} s" + ("" if passed else f"  {log}"))
-    failed = sum(not passed for _, passed, _, _ in rows)
-    print(f"rdma-test: {len(rows) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if summary.print() else 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ CACHE = ROOT / "build" / "rdma-vm"
 MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "rdma_ucm", "ib_uverbs")
 TOOLS = ("ip", "rdma")
 
+# Not of the machine: the project has its own (`libraries` of Machine).
+OWN_LIBRARIES = ("libnccl", "libcuda", "libnvidia-ml")
 INIT = """\
 #!/bin/sh
 export PATH=/bin:/usr/bin
@@ -37,6 +39,7 @@ ip link set eth0 up
 rdma link add rxe0 type rxe netdev eth0 || echo "rdma-vm: no RDMA device"
 for i in $(seq 50); do grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state && break; sleep 0.1; done
 echo "rdma-vm: ready"
+export LD_LIBRARY_PATH=/usr/lib/mccs
 {command}
 echo "rdma-vm: exit $?"
 sync
@@ -102,19 +105,22 @@ class Kernel:
 def libraries(program):
     """Shared libraries of a program, and the dynamic linker."""
     shown = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-    return [pathlib.Path(path) for path in re.findall(r"(/\S+) \(0x", shown)]
+    found = [pathlib.Path(path) for path in re.findall(r"(/\S+) \(0x", shown)]
+    return [path for path in found if not path.name.startswith(OWN_LIBRARIES)]
 
 
 class Machine:
     """One virtual machine. Its console is the file `log`."""
 
     def __init__(self, kernel, name, command, files=(), address="10.77.0.1", network=("user,restrict=on",),
-                 memory_mib=1024, cores=1):
+                 memory_mib=1024, cores=1, own_libraries=(), options=()):
         self.name = name
         self.kernel = kernel
         self.network = network
         self.memory_mib = memory_mib
         self.cores = cores
+        self.own_libraries = own_libraries
+        self.options = options
         self.directory = CACHE / "run" / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -146,10 +152,14 @@ class Machine:
         if provider is None or not verbs.exists():
             raise Unavailable("libibverbs and its provider for rxe are missing: install ibverbs-providers")
         programs += [(verbs.resolve(), verbs), (provider, provider)]
+        programs += [(library, f"usr/lib/mccs/{library.name}") for library in self.own_libraries]
         for source, target in programs:
             add(source, target)
             for library in libraries(source):
                 add(library.resolve(), library)
+        # Without debugging information: it is most of their size.
+        for stripped in [*(root / "usr/bin").iterdir(), *(root / "usr/lib/mccs").glob("*")]:
+            subprocess.run(["strip", "--strip-debug", stripped], check=False, capture_output=True)
         (root / "etc/libibverbs.d/rxe.driver").write_text("driver rxe\n")
         loaded = []
         for module in self.kernel.modules():
@@ -172,6 +182,7 @@ class Machine:
         if qemu is None:
             raise Unavailable("qemu-system-x86_64 is missing: install qemu-system-x86")
         nics = [word for nic in self.network for word in ("-nic", f"{nic},model=virtio-net-pci")]
+        nics += self.options
         self.process = subprocess.Popen(
             [qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(self.memory_mib), "-smp", str(self.cores),
              "-nographic", "-no-reboot", "-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append",
@@ -197,6 +208,14 @@ class Machine:
             self.stop()
         found = re.search(r"rdma-vm: exit (\d+)", self.text())
         return int(found[1]) if found else None
+
+    def await_ready(self, limit_s=120):
+        """Waits until the command runs."""
+        deadline = time.monotonic() + limit_s
+        while "rdma-vm: ready" not in self.text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not start: see {self.log}")
+            time.sleep(0.2)
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:

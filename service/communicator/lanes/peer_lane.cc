@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint16_t kRocePort = 4791;  // UDP, of RoCE v2
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
+constexpr int64_t kRestartDialNs = 100 * kNsPerMs;  // doubles each time
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
 
@@ -90,6 +91,14 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
   StartDial();
 }
 
+// The first packet of a connection that is lost is sent again only after a second. A lane that is
+// to be restored does not wait so long: it starts anew, each time later.
+void OutgoingLane::StartDial() {
+  dial_ = std::make_unique<Dial>(access_, options_);
+  restart_after_ns_ = restart_after_ns_ == 0 ? kRestartDialNs : 2 * restart_after_ns_;
+  restart_dial_at_ = attached_ ? access_.clock->Now() + restart_after_ns_ : kNever;
+}
+
 void OutgoingLane::MoveTo(const DialRoute& route) {
   move_dial_.reset();
   move_to_.reset();
@@ -151,6 +160,7 @@ void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
   attached_ = true;
+  restart_after_ns_ = 0;
   reconnect_timeout_.Reset();
 }
 
@@ -200,7 +210,8 @@ absl::Status OutgoingLane::Poll(bool* moved) {
   waits_.SetReason(wait, *access_.clock, tally_);
   if (departed_) return absl::OkStatus();
   const absl::Status status = ConnectionError();
-  if (absl::IsUnavailable(status) && dial_ == nullptr && now >= redial_at_) {
+  const bool may_dial = dial_ == nullptr ? now >= redial_at_ : now >= restart_dial_at_;
+  if (absl::IsUnavailable(status) && may_dial) {
     StartDial();
     *moved = true;  // The dial may have failed already, without a further event.
   }
@@ -268,14 +279,15 @@ MonotonicNs OutgoingLane::NextDeadline() const {
     next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : retry_move_at_);
   }
   if (tolerates_loss_ && !departed_ && absl::IsUnavailable(ConnectionError())) {
-    return std::min(next, dial_ != nullptr ? dial_->deadline() : redial_at_);
+    return std::min(next,
+                    dial_ != nullptr ? std::min(dial_->deadline(), restart_dial_at_) : redial_at_);
   }
   // The first dial has its own deadline; later ones use the lane's.
   if (!reconnect_timeout_.waiting()) {
     return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
   }
   next = std::min(next, reconnect_timeout_.deadline());
-  return dial_ != nullptr ? next : std::min(next, redial_at_);
+  return std::min(next, dial_ != nullptr ? restart_dial_at_ : redial_at_);
 }
 
 std::string OutgoingLane::Describe() const {

@@ -43,8 +43,10 @@ class LaneTally {
     if (into_ == nullptr) return;
     into_->bytes.Add(now.payload_bytes - bytes_);
     into_->reconnects.Add(now.reconnects - reconnects_);
+    into_->copied_bytes.Add(now.copied_bytes - copied_bytes_);
     bytes_ = now.payload_bytes;
     reconnects_ = now.reconnects;
+    copied_bytes_ = now.copied_bytes;
   }
   // Adds a wait that has ended.
   void CountWait(LaneWait wait, int64_t ns) {
@@ -56,6 +58,7 @@ class LaneTally {
   TenantCounters::Lanes* const into_;
   uint64_t bytes_ = 0;  // counted so far
   uint64_t reconnects_ = 0;
+  uint64_t copied_bytes_ = 0;
 };
 
 // How long an outgoing lane was blocked, by reason.
@@ -169,7 +172,7 @@ class OutgoingLane {
   // Why the lane has no connection; OK if it has one or its first is being opened.
   absl::Status ConnectionError() const;
   std::string DescribeState(const absl::Status& status) const;
-  void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
+  void StartDial();
 
   const PeerAccess access_;
   DialOptions options_;  // of the current connection, or of the first one
@@ -189,6 +192,8 @@ class OutgoingLane {
   LaneMeter meter_;
   LaneWaits waits_;
   std::unique_ptr<Dial> dial_;
+  MonotonicNs restart_dial_at_ = kNever;  // of a lane that had a connection
+  int64_t restart_after_ns_ = 0;
   std::optional<DialRoute> move_to_;  // target of a pending move
   std::unique_ptr<Dial> move_dial_;   // dials it, beside what keeps the lane working
   bool via_system_port_ = false;      // it first moves to a port of the system's choice

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 
+#include <cstdlib>
+
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "service/transport/rdma/ib_source_port.h"
@@ -13,7 +15,8 @@ namespace {
 // Consumed receive entries are refilled when there are so many.
 constexpr uint32_t kRefillAtOnce = 16;
 constexpr int kPolledAtOnce = 64;
-// Queue pairs that are made to find a number with the wanted source port.
+// Queue pairs that are made to find a number whose source port is near the wanted one: routes by
+// ranges of ports are usually the same.
 constexpr size_t kTriedNumbers = 64;
 // The entries of one receive queue may need this part of the device's completion queue at most.
 constexpr uint32_t kSharesOfCompletions = 8;
@@ -277,15 +280,20 @@ Owned<ibv_qp> IbNic::CreateQueuePair(ibv_pd* domain, ibv_srq* receives,
     return Owned<ibv_qp>((library.create_qp)(domain, &attributes), library.destroy_qp);
   };
   Owned<ibv_qp> made = create();
-  const uint16_t wanted = pair_options.source_port;
+  const int wanted = pair_options.source_port;
   if (wanted == 0 || attributes_.source_port_means != SourcePortMeans::kNumber) return made;
-  // The device gives each its next number, so one in 16,384 has the port.
-  std::vector<Owned<ibv_qp>> others;
-  while (made != nullptr && PortOfNumber(QueuePairNumber(made->qp_num)) != wanted &&
-         others.size() < kTriedNumbers) {
-    others.push_back(std::exchange(made, create()));
+  // The device gives each its next number, so one in 16,384 has the port itself.
+  const auto distance = [&](const ibv_qp& pair) {
+    return std::abs(PortOfNumber(QueuePairNumber(pair.qp_num)) - wanted);
+  };
+  std::vector<Owned<ibv_qp>> others;  // exist until the end, so that all numbers differ
+  for (size_t i = 0; i < kTriedNumbers && made != nullptr && distance(*made) > 0; ++i) {
+    Owned<ibv_qp> next = create();
+    if (next == nullptr) break;
+    if (distance(*next) < distance(*made)) std::swap(made, next);
+    others.push_back(std::move(next));
   }
-  return made != nullptr || others.empty() ? std::move(made) : std::move(others.back());
+  return made;
 }
 
 IbQueuePair::~IbQueuePair() {

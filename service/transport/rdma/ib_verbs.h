@@ -51,7 +51,7 @@ struct IbNicOptions {
   uint32_t receive_entries = 4096;  // of each receive queue
   uint32_t completions = 8192;      // at first; more as queue pairs are made
   uint8_t service_level = 0;
-  uint8_t timeout = 14;  // of an acknowledgement: 4.096 µs × 2^timeout
+  uint8_t timeout = 13;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint8_t retries = 7;
 };
 inline constexpr uint8_t kMaxIbTimeout = 31;

@@ -24,9 +24,10 @@ class RdmaTransport final : public Transport {
  public:
   // LIFETIME: the NICs, `random` and `clock` outlive this.
   RdmaTransport(RdmaTransportOptions options, Random& random, const Clock& clock)
-      : jobs_(std::move(options.runner)),
+      : nics_(options.nics),
+        jobs_(std::move(options.runner)),
         memory_(std::move(options.memory)),
-        pairs_(options.nics, jobs_, random, clock) {}
+        pairs_(nics_, jobs_, random, clock) {}
 
   std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
                                          const LaneShape& shape) override {
@@ -47,6 +48,7 @@ class RdmaTransport final : public Transport {
     const bool done = jobs_.Poll();
     return pairs_.Poll() || done;
   }
+  TransportCounters counters() const override;
   MonotonicNs NextDeadline() const override { return pairs_.NextDeadline(); }
   bool PrepareSleep() override { return pairs_.PrepareSleep(); }
 
@@ -54,11 +56,27 @@ class RdmaTransport final : public Transport {
   MemoryTable& memory() { return *memory_; }
 
  private:
+  const std::vector<RdmaNic> nics_;
   VerbsJobs jobs_;  // outlives what is made by jobs
   const std::unique_ptr<MemoryTable> memory_;
   PeerPairs pairs_;
   RdmaShared shared_{.pairs = pairs_, .memory = *memory_};
 };
+
+inline TransportCounters RdmaTransport::counters() const {
+  TransportCounters sum{.devices = nics_.size(), .queue_pairs = pairs_.size()};
+  for (const RdmaNic& nic : nics_) {
+    const VerbsNic::Counters of_nic = nic.verbs->counters();
+    const MemoryTable::Usage memory = memory_->UsageOf(*nic.verbs);
+    sum.registered_regions += memory.regions;
+    sum.registered_bytes += memory.bytes;
+    sum.requests += of_nic.requests;
+    sum.completions += of_nic.completions;
+    sum.receives += of_nic.receives;
+    sum.refills += of_nic.refills;
+  }
+  return sum;
+}
 
 }  // namespace mccs
 
