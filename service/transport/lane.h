@@ -215,9 +215,9 @@ enum class Landing : uint8_t {
 class SliceSink {
  public:
   virtual ~SliceSink() = default;
-  // Chooses the memory, of `bytes` bytes, for the payload of slice `n`. Nothing: the slice uses its
-  // slot. Called within RecvLane::Poll() in the order of numbers, also for slices behind one that
-  // has not landed; called again for slices that are resent on another connection.
+  // Chooses the memory, of `bytes` bytes (may be 0), for the payload of slice `n`. Nothing: the
+  // slice uses its slot. Called within RecvLane::Poll() in the order of numbers, also for slices
+  // behind one that has not landed; called again for slices that are resent on another connection.
   // LIFETIME: the memory until the slice has landed or the lane is destroyed.
   virtual std::optional<RegionSpan> FindDestination(SliceNumber n, const SliceTag& tag,
                                                     uint32_t bytes) = 0;

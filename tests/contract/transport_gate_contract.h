@@ -173,7 +173,7 @@ TEST_P(TransportContract, ASinkIsAskedAgainAfterABrokenConnection) {
     recv_->SetSink(&sink);
     std::mt19937_64 random(seed);
     std::vector<std::vector<std::byte>> payloads;
-    for (uint64_t n = 0; n < kSlices; ++n) payloads.push_back(Payload(n, 1 + random() % 30'000));
+    for (uint64_t n = 0; n < kSlices; ++n) payloads.push_back(Payload(n, random() % 5 == 0 ? 0 : random() % 30'001));
     auto attach = [&] {
       TransportWorld::Ends ends = world_->Connect();
       send_->Attach(std::make_unique<CutConnection>(std::move(ends.sender), random() % 200'000));

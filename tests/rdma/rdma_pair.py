@@ -14,7 +14,7 @@ PROGRAMS = [BIN / name for name in ("mccsd", "mccs-controller", "mccsctl", "coll
 LIBRARIES = [LIB / "libnccl.so.2", LIB / "libmccs-free-hooks.so", *sorted((LIB / "emulation").glob("*.so*"))]
 ROCE_PORT = 4791
 # A shell on the second serial line, for commands from outside.
-SHELL = "stty -F /dev/ttyS1 raw -echo && exec setsid sh </dev/ttyS1 >/dev/ttyS1 2>&1"
+SHELL = "stty -F /dev/ttyS1 raw -echo && sh /dev/ttyS1 </dev/null >/dev/ttyS1 2>&1"
 
 
 def free_port():

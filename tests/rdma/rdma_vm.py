@@ -185,7 +185,7 @@ class Machine:
         nics += self.options
         self.process = subprocess.Popen(
             [qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(self.memory_mib), "-smp", str(self.cores),
-             "-nographic", "-no-reboot", "-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append",
+             "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append",
              "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable", *nics],
             stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
 

@@ -261,6 +261,9 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
     bool given = false;
     RegionSpan memory;  // of its owner; none: it is discarded
     BounceBuffer* bounce = nullptr;
+    // Without slots, of a slice without payload: its owner has been asked for memory all the same.
+    bool asked = false;
+    bool found = false;
   };
   struct Location {
     uint64_t address = 0;
@@ -284,6 +287,8 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   bool SendCredit();
   // Adds places of the next slices to the message.
   void GivePlaces(wire::CreditMessage* message);
+  // Whether the owner has memory for a slice without payload. Asks it once.
+  bool HasMemory(SliceNumber n);
   // The memory for slice placed_, whose owner has decided; an empty span: none. Nothing: not
   // decided.
   std::optional<RegionSpan> Decided() const;

@@ -144,6 +144,7 @@ void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
     const bool needs = has_slots() ? entry.stays || memory->bytes > kUnplacedBytes
                                    : needs_place_[n % shape_.slots];
     if (!needs && message->places > 0) return;
+    if (!needs && !has_slots()) HasMemory(n);
     if (!needs) continue;
     if (!has_slots()) memory = FindMemory(n).value_or(RegionSpan{});
     const SliceTag& tag = has_slots() ? entry.expected_tag : entry.tag;
@@ -332,9 +333,22 @@ void RdmaRecvLane::OnWritten(const wire::ImmediateFields& immediate, uint32_t by
     return Fail("slice ", n, " of ", bytes, " bytes arrived without a place, ", entry.bytes,
                 " announced");
   }
-  entry.landing = Landing::kInSlot;
+  entry.landing = !has_slots() && HasMemory(n) ? Landing::kDirect : Landing::kInSlot;
   Land();
   CountMoved(bytes);
+}
+
+bool RdmaRecvLane::HasMemory(SliceNumber n) {
+  Given& given = given_[n % shape_.slots];
+  if (given.slice != n || !given.asked) {
+    given = {.slice = n,
+             .given = false,
+             .memory = {},
+             .bounce = nullptr,
+             .asked = true,
+             .found = FindMemory(n).has_value()};
+  }
+  return given.found;
 }
 
 // Slice delivered() was written where this end has given it a place.
