@@ -46,10 +46,12 @@ class RdmaWorld final : public TransportWorld {
   }
 
   void Advance() override {
-    const MonotonicNs next = std::min({network_.NextEventTime().value_or(kNever),
-                                       fabric_.NextEventTime().value_or(kNever),
-                                       sender_ != nullptr ? sender().NextDeadline() : kNever,
-                                       receiver_ != nullptr ? transport().NextDeadline() : kNever});
+    MonotonicNs next = std::min(network_.NextEventTime().value_or(kNever),
+                                fabric_.NextEventTime().value_or(kNever));
+    for (const auto* host : {sender_.get(), receiver_.get()}) {
+      const MonotonicNs deadline = host != nullptr ? host->transport.NextDeadline() : kNever;
+      if (deadline > clock_.Now()) next = std::min(next, deadline);
+    }
     network_.AdvanceTo(next == kNever ? clock_.Now() : std::max(next, clock_.Now()));
     fabric_.Step();
   }

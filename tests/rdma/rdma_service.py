@@ -17,6 +17,9 @@ gpus: 2
 transport: rdma
 rdma:
   subnet: 10.77.0.0/16
+  # An emulated processor answers late. Each needless repetition may also hang a queue pair of rdma_rxe.
+  timeout: 16
+  retries: 3
 lanes:
   channels: 2
   slots: 8
@@ -198,7 +201,7 @@ echo $! >{name}.{local}.pid""")
         # The first call of a job has 8 bytes (its barrier).
         expect(copied <= 4096, f"{copied} bytes were copied of {moved}")
         expect(requests / (moved / MIB) <= 2, f"{requests} requests for {moved / MIB} MiB")
-        return (f"{copied:.0f} of {moved / MIB:.0f} MiB copied; per MiB {requests / (moved / MIB):.2f} requests, "
+        return (f"{copied:.0f} B of {moved / MIB:.0f} MiB copied; per MiB {requests / (moved / MIB):.2f} requests, "
                 f"{completions / (moved / MIB):.2f} completions on both sides")
 
     def check_ports(self):

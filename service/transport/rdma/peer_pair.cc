@@ -35,6 +35,7 @@ PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock
 // Some devices (rdma_rxe) end a queue pair only when no window is bound to it any more.
 PeerPair::~PeerPair() {
   DropUses();
+  UpdateWaiting();
   domain_->jobs().Destroy(domain_->tenant(), std::move(queue_pair_));
 }
 
@@ -220,10 +221,26 @@ bool PeerPair::Flush() {
     batch_.back().signaled = true;
     unsignaled_ = 0;
   }
+  for (const WorkRequest& request : batch_) {
+    if (request.signaled) signaled_end_ = request.id + 1;
+  }
   const absl::Status posted = queue_pair_->Post(batch_);
   batch_.clear();
   if (!posted.ok()) Break(posted);
+  UpdateWaiting();
   return true;
+}
+
+void PeerPair::UpdateWaiting() {
+  const bool waits = status_.ok() && completed_ < signaled_end_;
+  if (waits && !waits_) progress_at_ = clock_.Now();
+  if (std::exchange(waits_, waits) != waits) owner_.OnWaiting(waits);
+}
+
+void PeerPair::CheckProgress() {
+  if (!waits_ || clock_.Now() < progress_at_ + kStuckNs) return;
+  Break(absl::UnavailableError(absl::StrCat("the RDMA device has not completed a request for ",
+                                            kStuckNs / kNsPerSec, " s")));
 }
 
 // ---- Completions --------------------------------------------------------------------------------
@@ -311,6 +328,8 @@ void PeerPair::Complete(uint64_t through) {
     if (!done.reports) continue;
     if (User* const user = Find(done.user)) user->OnSent(done.cookie);
   }
+  progress_at_ = clock_.Now();
+  UpdateWaiting();
 }
 
 // ---- Its end ------------------------------------------------------------------------------------
@@ -319,6 +338,7 @@ void PeerPair::Break(const absl::Status& why) {
   if (!status_.ok()) return;
   status_ = why;
   batch_.clear();
+  UpdateWaiting();
   owner_.OnBroken(*this);
   if (made()) {
     domain_->jobs().Run(

@@ -88,6 +88,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     virtual void OnBroken(PeerPair& pair) = 0;
     // It has requests that no lane's turn posts.
     virtual void OnQueued(PeerPair& pair) = 0;
+    // It begins or ends to wait for completions.
+    virtual void OnWaiting(bool waits) = 0;
   };
 
   struct Options {
@@ -144,6 +146,10 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // follow. Returns true if it did.
   bool OnPolledEmpty();
   void OnDrained() { drained_ = true; }
+  // A NIC completes a request, or gives it up, within its timeouts. Breaks a pair whose NIC has
+  // done neither for kStuckNs.
+  static constexpr int64_t kStuckNs = 10 * kNsPerSec;
+  void CheckProgress();
   // When OnPolledEmpty may settle it. REQUIRES: broken.
   MonotonicNs SettlesAt() const;
   // It may be destroyed.
@@ -227,6 +233,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void Retire(Outstanding& done);
   void TellLost();
   void DropUses();
+  void UpdateWaiting();
 
   const std::shared_ptr<PairDomain> domain_;
   Owner& owner_;
@@ -255,6 +262,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   std::deque<Unbinding> unbinding_;  // for which there was no room, or of a broken pair
   uint64_t completed_;               // requests before outstanding_.front()
   uint32_t unsignaled_ = 0;          // since the last signaled one
+  uint64_t signaled_end_ = 0;        // requests up to the last one that is signaled and posted
+  bool waits_ = false;               // for the completion of one of them
+  MonotonicNs progress_at_ = 0;      // the last completion, or the begin of the wait
 
   uint32_t peer_receives_ = 0;  // entries at the peer that this end may use
   uint32_t owed_ = 0;           // entries here, consumed by the peer, that were not returned

@@ -15,6 +15,7 @@ namespace {
 // Completions per call of VerbsNic::Poll, and calls per turn.
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
+constexpr int64_t kCheckEveryNs = kNsPerSec;
 
 }  // namespace
 
@@ -147,7 +148,16 @@ bool PeerPairs::Poll() {
     if (const std::shared_ptr<PeerPair> pair = queued.lock(); pair != nullptr) pair->Flush();
   }
   if (emptied_ && !broken_.empty()) moved |= SettleBroken();
+  if (waiting_ > 0) CheckProgress();
   return moved;
+}
+
+void PeerPairs::CheckProgress() {
+  const MonotonicNs now = clock_.Now();
+  if (now < check_at_) return;
+  check_at_ = now + kCheckEveryNs;
+  const auto pairs = by_name_;  // broken ones leave it
+  for (const auto& [name, pair] : pairs) pair->CheckProgress();
 }
 
 bool PeerPairs::PollNic(Nic& nic) {
@@ -227,6 +237,7 @@ void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
 MonotonicNs PeerPairs::NextDeadline() const {
   MonotonicNs next = kNever;
   for (const std::shared_ptr<PeerPair>& pair : broken_) next = std::min(next, pair->SettlesAt());
+  if (waiting_ > 0) next = std::min(next, check_at_);
   return next;
 }
 

@@ -82,6 +82,8 @@ class PeerPairs final : private PeerPair::Owner {
   // PeerPair::Owner
   void OnBroken(PeerPair& pair) override;
   void OnQueued(PeerPair& pair) override { queued_.push_back(pair.weak_from_this()); }
+  void OnWaiting(bool waits) override { waiting_ += waits ? 1 : -1; }
+  void CheckProgress();
 
   Nic* Find(const NicAddress& address);
   absl::StatusOr<std::shared_ptr<PeerPair>> Make(PeerPair::Options options,
@@ -100,6 +102,8 @@ class PeerPairs final : private PeerPair::Owner {
   std::vector<std::shared_ptr<PeerPair>> broken_;  // until they have ended
   std::vector<std::weak_ptr<PeerPair>> queued_;    // with requests to post
   std::vector<Completion> completions_;
+  int waiting_ = 0;  // number of pairs that wait for completions
+  MonotonicNs check_at_ = 0;
   bool emptied_ = true;  // all completion queues, by the last Poll
   uint64_t unknown_ = 0;
 };

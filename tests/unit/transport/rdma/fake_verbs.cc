@@ -412,12 +412,12 @@ FakeNic& FakeFabric::AddNic(const std::string& name, const std::string& host) {
 }
 
 std::optional<MonotonicNs> FakeFabric::NextEventTime() const {
-  if (busy_.empty()) return std::nullopt;
+  if (busy_.empty() || hangs) return std::nullopt;
   return busy_.begin()->first.first;
 }
 
 void FakeFabric::Step() {
-  while (!busy_.empty() && busy_.begin()->first.first <= clock_.Now()) {
+  while (!hangs && !busy_.empty() && busy_.begin()->first.first <= clock_.Now()) {
     busy_.begin()->second->Step();
   }
 }

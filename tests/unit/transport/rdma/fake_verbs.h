@@ -56,6 +56,8 @@ class FakeFabric {
   std::function<bool(const FakeNic&, const FakeNic&)> reachable;
   // The next request of any queue pair fails with this status.
   std::optional<CompletionStatus> next_failure;
+  // Queue pairs do nothing, and say nothing, as a faulty NIC might.
+  bool hangs = false;
   // So many registrations that start now fail with it.
   absl::Status registration_failure;
   int registration_failures = std::numeric_limits<int>::max();

@@ -247,6 +247,26 @@ TEST_F(RdmaLaneTest, AFailedRequestStallsTheLaneWithTheVerbsText) {
   }
 }
 
+TEST_F(RdmaLaneTest, AQueuePairThatDoesNothingIsGivenUp) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  fabric_->hangs = true;
+  Carry(lane, 1);
+  ASSERT_TRUE(RunUntil([&] { return lane.send->state() == LaneState::kStalled; }));
+  // The end that gives up first tells the other one.
+  ASSERT_TRUE(RunUntil([&] { return lane.recv->state() == LaneState::kStalled; }));
+  EXPECT_THAT(
+      std::string(lane.send->status().message()) + std::string(lane.recv->status().message()),
+      Mentions("not completed a request for 10 s"));
+  fabric_->hangs = false;
+  Attach(lane);
+  EXPECT_TRUE(RunUntil([&] {
+    Carry(lane, 1);
+    return lane.send->acknowledged() == 1;
+  }));
+}
+
 TEST_F(RdmaLaneTest, APortThatGoesDownStallsItsLanesAtBothEnds) {
   Start(3);
   Lane& lane = Open(0, 1);
