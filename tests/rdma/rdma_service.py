@@ -247,7 +247,7 @@ echo $! >{name}.{local}.pid""")
             time.sleep(0.5)
         steps = self.steps(self.load)
         time.sleep(2)
-        expect(self.steps(self.load) > steps, "the job stands still")
+        expect(self.steps(self.load) > steps, "the job is stalled")
         return f"from spines {sorted(before)} to {sorted(self.spines_used())}, the job goes on"
 
     def check_short_cut(self):
@@ -258,7 +258,7 @@ echo $! >{name}.{local}.pid""")
         time.sleep(3)
         steps = self.steps(self.load)
         time.sleep(2)
-        expect(self.steps(self.load) > steps, "the job stands still: " + self.run(0, f"tail -5 {self.load}.0"))
+        expect(self.steps(self.load) > steps, "the job is stalled: " + self.run(0, f"tail -5 {self.load}.0"))
         return "the job goes on"
 
     def check_tenant_killed(self):

@@ -134,7 +134,7 @@ class RandomWorld {
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
     racks_ = options.racks;
     options.controller = MakeSimControl(seed, &control_);
-    // A partition breaks queue pairs, and heals before their lanes give up.
+    // A partition breaks queue pairs, and heals before their lanes fail.
     if (verbs) options.verbs = FakeVerbsOptions{.portion_bytes = 4096, .retry_ns = 20 * kNsPerMs};
     return options;
   }

@@ -247,14 +247,14 @@ TEST_F(RdmaLaneTest, AFailedRequestStallsTheLaneWithTheVerbsText) {
   }
 }
 
-TEST_F(RdmaLaneTest, AQueuePairThatDoesNothingIsGivenUp) {
+TEST_F(RdmaLaneTest, AQueuePairThatDoesNothingFails) {
   Start(2);
   Lane& lane = Open(0, 1);
   ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
   fabric_->hangs = true;
   Carry(lane, 1);
   ASSERT_TRUE(RunUntil([&] { return lane.send->state() == LaneState::kStalled; }));
-  // The end that gives up first tells the other one.
+  // The end that fails first tells the other one.
   ASSERT_TRUE(RunUntil([&] { return lane.recv->state() == LaneState::kStalled; }));
   EXPECT_THAT(
       std::string(lane.send->status().message()) + std::string(lane.recv->status().message()),
