@@ -263,10 +263,10 @@ TEST(Render, Hosts) {
   status->set_age_ns(12 * kSecond);
   status->set_communicators(3);
   EXPECT_EQ(RenderHosts(reply),
-            "HOST  POD  RACK  GPUS  COMMUNICATORS  ENDPOINT       NICS                         "
-            "SINCE  STATE\n"
-            "h0    -    r1       1              3  10.0.0.1:7400  eth0 10.0.0.1 25 Gbit/s, lo   12 "
-            "s  ready\n");
+            "HOST  POD  RACK  GPUS  COMMUNICATORS  ENDPOINT       TRANSPORT  NICS                   "
+            "      SINCE  STATE\n"
+            "h0    -    r1       1              3  10.0.0.1:7400  -          eth0 10.0.0.1 25 Gbit/s"
+            ", lo   12 s  ready\n");
 }
 
 TEST(Render, PrintsAMessageForEmptyLists) {
