@@ -1,9 +1,12 @@
 #include "service/transport/rdma/ib_source_port.h"
 
 #include <dlfcn.h>
+#include <sys/utsname.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
+#include <tuple>
 
 namespace mccs {
 namespace {
@@ -28,6 +31,15 @@ struct Mlx5 {
   }
 };
 
+// Since Linux 5.18, rdma_rxe computes the port from the flow label, like the drivers of NICs.
+bool SoftRoceUsesFlowLabels() {
+  utsname kernel{};
+  int major = 0;
+  int minor = 0;
+  if (uname(&kernel) != 0 || std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2) return true;
+  return std::tie(major, minor) >= std::tuple(5, 18);
+}
+
 }  // namespace
 
 SourcePortMeans SourcePortMeansOf(ibv_context* device) {
@@ -40,7 +52,8 @@ SourcePortMeans SourcePortMeansOf(ibv_context* device) {
   const std::string sysfs = device->device->ibdev_path;
   std::error_code error;
   const bool software = std::filesystem::exists(sysfs + "/parent", error);
-  return software ? SourcePortMeans::kNumber : SourcePortMeans::kFlowLabel;
+  return software && !SoftRoceUsesFlowLabels() ? SourcePortMeans::kNumber
+                                               : SourcePortMeans::kFlowLabel;
 }
 
 uint32_t FlowLabelFor(uint16_t port) {

@@ -24,7 +24,8 @@ SourcePortMeans SourcePortMeansOf(ibv_context* device);
 uint32_t FlowLabelFor(uint16_t port);
 uint16_t PortOfFlowLabel(uint32_t label);
 
-// The port that rdma_rxe derives from a queue pair's number (rxe_qp.c: hash_32 of it).
+// The port that rdma_rxe before Linux 5.18 derives from a queue pair's number (rxe_qp.c: hash_32 of
+// it).
 uint16_t PortOfNumber(QueuePairNumber number);
 
 // Sets any port (mlx5). REQUIRES: kModify; the queue pair can send. Returns false if the device
