@@ -31,6 +31,15 @@ class VerbsJobs::Job final : public MappingJob {
   Call done_;
 };
 
+// What is dropped may be the last owner of an object, whose end is a job again.
+VerbsJobs::~VerbsJobs() {
+  runner_.reset();
+  while (!done_.empty()) {
+    const Call dropped = std::move(done_.front());
+    done_.pop_front();
+  }
+}
+
 void VerbsJobs::Run(Kind kind, const std::string& tenant, Call work, Call done) {
   if (runner_ == nullptr) {
     work();

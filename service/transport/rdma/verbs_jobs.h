@@ -33,7 +33,7 @@ class VerbsJobs {
   explicit VerbsJobs(std::unique_ptr<MappingRunner> runner = nullptr)
       : runner_(std::move(runner)) {}
   // Jobs that have not begun are dropped, and what is not done yet.
-  ~VerbsJobs() { runner_.reset(); }
+  ~VerbsJobs();
   VerbsJobs(const VerbsJobs&) = delete;
 
   void Run(Kind kind, const std::string& tenant, Call work, Call done = nullptr);
