@@ -73,6 +73,8 @@ class Network {
                                                               const ConnectOptions& options) = 0;
   // Whether this numeric address is currently one of this host's own, for use as a source.
   virtual bool HasAddress(const std::string& address) = 0;
+  // False: the network interface with this address has no link now, so nothing can be sent from it.
+  virtual bool HasLink(const std::string& /*address*/) { return true; }
   // Updates which streams are readable or writable. Returns true if any became so.
   virtual bool Poll() = 0;
 };

@@ -1,6 +1,8 @@
 #include "service/transport/socket_network.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -342,6 +345,25 @@ bool SocketNetwork::HasAddress(const std::string& address) {
   // A datagram socket does not use up a port of streams.
   const UniqueFd fd(socket(resolved->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return fd.valid() && bind(fd.get(), resolved->get(), resolved->length) == 0;
+}
+
+bool SocketNetwork::HasLink(const std::string& address) {
+  ifaddrs* list = nullptr;
+  if (address.empty() || getifaddrs(&list) != 0) return true;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    const void* const raw =
+        family == AF_INET ? static_cast<const void*>(
+                                &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr)
+                          : &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+    if (inet_ntop(family, raw, text, sizeof(text)) == nullptr || address != text) continue;
+    return (entry->ifa_flags & IFF_RUNNING) != 0;
+  }
+  return true;
 }
 
 }  // namespace mccs

@@ -59,6 +59,7 @@ class SocketNetwork final : public Network {
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override;
   bool HasAddress(const std::string& address) override;
+  bool HasLink(const std::string& address) override;
 
   // Polls the reactor without sleeping. Not needed in a loop that calls Reactor::Wait itself.
   bool Poll() override { return reactor_.Wait(0) > 0; }

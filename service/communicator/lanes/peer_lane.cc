@@ -94,6 +94,12 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
 // The first packet of a connection that is lost is sent again only after a second. A lane that is
 // to be restored does not wait so long: it starts anew, each time later.
 void OutgoingLane::StartDial() {
+  // A packet sent now would be lost, and the address of the peer not be asked for again for a
+  // second.
+  if (attached_ && !access_.network->HasLink(lane_->queues().domain.nic.address)) {
+    redial_at_ = access_.clock->Now() + kDialAgainNs;
+    return;
+  }
   dial_ = std::make_unique<Dial>(access_, options_);
   restart_after_ns_ = restart_after_ns_ == 0 ? kRestartDialNs : 2 * restart_after_ns_;
   restart_dial_at_ = attached_ ? access_.clock->Now() + restart_after_ns_ : kNever;

@@ -146,8 +146,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // follow. Returns true if it did.
   bool OnPolledEmpty();
   void OnDrained() { drained_ = true; }
-  // A NIC completes a request, successfully or not, within its timeouts. Breaks a pair whose NIC has
-  // done neither for kStuckNs.
+  // A NIC completes a request, successfully or not, within its timeouts. Breaks a pair whose NIC
+  // has done neither for kStuckNs.
   static constexpr int64_t kStuckNs = 10 * kNsPerSec;
   void CheckProgress();
   // When OnPolledEmpty may settle it. REQUIRES: broken.

@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
 constexpr int64_t kCheckEveryNs = kNsPerSec;
+// A port that is down for so long, at a host without another one, ends its lanes for good. A queue
+// pair survives shorter interruptions by itself.
+constexpr int64_t kPortReturnNs = 700 * kNsPerMs;
 
 }  // namespace
 
@@ -166,6 +169,7 @@ bool PeerPairs::PollNic(Nic& nic) {
     OnEvent(nic, *event);
     moved = true;
   }
+  if (nic.ends_at != kNever && clock_.Now() >= nic.ends_at) EndPairsOfPort(nic);
   std::vector<std::shared_ptr<PeerPair>> served;
   bool emptied = false;
   for (int i = 0; i < kMaxPollsPerTurn && !emptied; ++i) {
@@ -221,11 +225,29 @@ void PeerPairs::OnEvent(Nic& nic, const VerbsEvent& event) {
       nic.status = why;
       return BreakAll(nic, why);
     case VerbsEvent::Kind::kPortDown:
-      return BreakAll(nic, why);
+      return OnPortDown(nic, why);
     case VerbsEvent::Kind::kPortUp:
+      nic.port_error = absl::OkStatus();
+      nic.ends_at = kNever;
+      return;
     case VerbsEvent::Kind::kOther:
       return;
   }
+}
+
+// With another port, the lanes move there at once.
+void PeerPairs::OnPortDown(Nic& nic, const absl::Status& why) {
+  nic.port_error = why;
+  const bool has_other = std::ranges::any_of(
+      nics_, [](const Nic& other) { return other.status.ok() && other.port_error.ok(); });
+  if (has_other) return BreakAll(nic, why);
+  nic.ends_at = clock_.Now() + kPortReturnNs;
+}
+
+void PeerPairs::EndPairsOfPort(Nic& nic) {
+  nic.ends_at = kNever;
+  BreakAll(nic, absl::DeadlineExceededError(absl::StrCat(nic.port_error.message(), ", for ",
+                                                         kPortReturnNs / kNsPerMs, " ms")));
 }
 
 void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
@@ -237,6 +259,7 @@ void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
 MonotonicNs PeerPairs::NextDeadline() const {
   MonotonicNs next = kNever;
   for (const std::shared_ptr<PeerPair>& pair : broken_) next = std::min(next, pair->SettlesAt());
+  for (const Nic& nic : nics_) next = std::min(next, nic.ends_at);
   if (waiting_ > 0) next = std::min(next, check_at_);
   return next;
 }

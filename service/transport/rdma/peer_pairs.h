@@ -73,7 +73,9 @@ class PeerPairs final : private PeerPair::Owner {
   struct Nic {
     NicAddress address;
     VerbsNic* verbs = nullptr;
-    absl::Status status;  // not OK: the device has failed
+    absl::Status status;           // not OK: the device has failed
+    absl::Status port_error;       // not OK: its port is down
+    MonotonicNs ends_at = kNever;  // with port_error: when its pairs end
     absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
     absl::flat_hash_map<QueuePairNumber, std::shared_ptr<PeerPair>> by_number;
     uint32_t last_serial = 0;  // of its pairs; only the lowest 24 bits count
@@ -91,6 +93,8 @@ class PeerPairs final : private PeerPair::Owner {
   bool PollNic(Nic& nic);
   bool SettleBroken();
   void OnEvent(Nic& nic, const VerbsEvent& event);
+  void OnPortDown(Nic& nic, const absl::Status& why);
+  void EndPairsOfPort(Nic& nic);
   void BreakAll(Nic& nic, const absl::Status& why);
 
   VerbsJobs& jobs_;

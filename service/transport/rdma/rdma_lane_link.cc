@@ -36,7 +36,7 @@ bool RdmaLaneLink::Poll() {
   if (link_.get() != nullptr) moved |= AdvancePair();
   if (link_.get() != nullptr) moved |= WriteFrames();
   if (link_.get() != nullptr && step_ == Step::kReady && pair_->settled()) {
-    link_.Stall(LostStatus(pair_->status()));
+    Lose(pair_->status());
   }
   return moved || link_.get() == nullptr;
 }
@@ -250,14 +250,16 @@ void RdmaLaneLink::OnPairLost(const absl::Status& why) {
   const bool waits = role_ == Role::kSender && step_ == Step::kReady;
   if (uses && link_.get() != nullptr && !waits) {
     if (step_ == Step::kReady) AnnounceLoss(*link_.get());
-    link_.Stall(LostStatus(why));
+    Lose(why);
   }
   owner_.OnPairLost();
 }
 
-absl::Status RdmaLaneLink::LostStatus(const absl::Status& why) const {
-  return absl::UnavailableError(
-      absl::StrCat("queue pair with ", ToString(link_.remote()), ": ", why.message()));
+// kUnavailable: another queue pair may do.
+void RdmaLaneLink::Lose(const absl::Status& why) {
+  if (!absl::IsUnavailable(why)) return link_.FailLocally(why);
+  link_.Stall(absl::UnavailableError(
+      absl::StrCat("queue pair with ", ToString(link_.remote()), ": ", why.message())));
 }
 
 // So that the sender does not wait until its NIC has tried again for long.

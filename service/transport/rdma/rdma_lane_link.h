@@ -96,7 +96,7 @@ class RdmaLaneLink final : public PeerPair::User {
   void OnProgress() override { owner_.OnProgress(); }
   void OnPairLost(const absl::Status& why) override;
   void OnArrival();
-  absl::Status LostStatus(const absl::Status& why) const;
+  void Lose(const absl::Status& why);
   void AnnounceLoss(Connection& connection) const;
 
   bool WriteFrames();

@@ -156,6 +156,7 @@ TEST_F(SocketNetworkTest, ReportsAForeignSourceAddress) {
   EXPECT_EQ(rejected.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(rejected.status().message(), HasSubstr("192.0.2.1 is not an address of this"));
   EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
+  EXPECT_TRUE(network_.HasLink("127.0.0.1"));
   EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
   for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
     EXPECT_FALSE(network_.HasAddress(foreign)) << foreign;

@@ -193,6 +193,7 @@ class FakeQueuePair final : public QueuePair {
     const auto found = fabric_.nics_by_gid_.find(peer_->gid);
     if (found == fabric_.nics_by_gid_.end()) return nullptr;
     FakeNic& nic = *found->second;
+    if (!nic_.port_up_ || !nic.port_up_) return nullptr;
     if (fabric_.reachable && !fabric_.reachable(nic_, nic)) return nullptr;
     FakeQueuePair* const peer = nic.Find(peer_->number);
     const bool answers = peer != nullptr && !peer->failed_ && peer->peer_.has_value() &&
@@ -363,10 +364,11 @@ std::optional<VerbsEvent> FakeNic::TakeEvent() {
   return event;
 }
 
-void FakeNic::TakePortDown() {
-  const auto queue_pairs = queue_pairs_;
-  for (const auto& [number, queue_pair] : queue_pairs) queue_pair->Break("port error");
-  AddEvent({.kind = VerbsEvent::Kind::kPortDown, .queue_pair = {}, .text = "port error"});
+void FakeNic::SetPort(bool up) {
+  port_up_ = up;
+  AddEvent({.kind = up ? VerbsEvent::Kind::kPortUp : VerbsEvent::Kind::kPortDown,
+            .queue_pair = {},
+            .text = up ? "port active" : "port error"});
 }
 
 void FakeNic::FailDevice() {

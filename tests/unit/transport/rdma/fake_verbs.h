@@ -119,8 +119,8 @@ class FakeNic final : public VerbsNic {
   int64_t lost() const { return lost_; }
   // Delivers a completion that belongs to no request, as a faulty NIC might.
   void Inject(const Completion& completion) { Add(completion); }
-  // All queue pairs fail, with an event.
-  void TakePortDown();
+  // With an event. Nothing passes a port that is down.
+  void SetPort(bool up);
   // The device fails: nothing works any more.
   void FailDevice();
   // It was armed, and a completion or event has come since.
@@ -147,6 +147,7 @@ class FakeNic final : public VerbsNic {
   uint32_t polled_entries_ = 0;  // of these, polled
   bool armed_ = false;
   bool woken_ = false;
+  bool port_up_ = true;
   bool failed_ = false;
   Counters counters_;
   uint64_t not_ready_ = 0;

@@ -267,16 +267,36 @@ TEST_F(RdmaLaneTest, AQueuePairThatDoesNothingFails) {
   }));
 }
 
-TEST_F(RdmaLaneTest, APortThatGoesDownStallsItsLanesAtBothEnds) {
-  Start(3);
+TEST_F(RdmaLaneTest, APortThatIsDownForAMomentDoesNotEndItsLanes) {
+  Start(2, {.retry_ns = 2 * kNsPerSec});
+  Lane& lane = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  nic(0).SetPort(false);
+  const MonotonicNs down = clock_.Now();
+  ASSERT_TRUE(RunUntil([&] {
+    Carry(lane, 1);
+    return clock_.Now() >= down + 300 * kNsPerMs;
+  }));
+  EXPECT_EQ(lane.send->acknowledged(), 0);
+  nic(0).SetPort(true);
+  EXPECT_TRUE(RunUntil([&] {
+    Carry(lane, 1);
+    return lane.send->acknowledged() == 1;
+  }));
+  EXPECT_EQ(lane.send->counters().reconnects, 0);
+}
+
+TEST_F(RdmaLaneTest, APortThatStaysDownEndsItsLanesWithItsText) {
+  Start(3, {.retry_ns = 5 * kNsPerSec});
   Lane& lane = Open(0, 1);
   Lane& other = Open(1, 2);
   ASSERT_TRUE(RunUntil([&] { return Ready(lane) && Ready(other); }));
-  nic(0).TakePortDown();
-  ASSERT_TRUE(RunUntil([&] {
-    return lane.send->state() == LaneState::kStalled && lane.recv->state() == LaneState::kStalled;
-  }));
-  EXPECT_THAT(lane.send->status().message(), Mentions("fake0", "port error"));
+  nic(0).SetPort(false);
+  const MonotonicNs down = clock_.Now();
+  ASSERT_TRUE(RunUntil([&] { return lane.send->state() == LaneState::kFailed; }));
+  EXPECT_LT(clock_.Now(), down + 800 * kNsPerMs);
+  EXPECT_FALSE(absl::IsUnavailable(lane.send->status()));
+  EXPECT_THAT(lane.send->status().message(), Mentions("fake0", "port error", "700 ms"));
   EXPECT_TRUE(Ready(other));
 }
 
