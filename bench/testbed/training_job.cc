@@ -1,9 +1,12 @@
-// A training job as the network sees it: alternates compute and all-reduce until it is terminated.
+// A training job as the network sees it: alternates compute and all-reduce until it is terminated
+// or its communicator fails.
 // Rank 0 prints a line for each step: its end on the monotonic clock and its duration, in seconds.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "check_calls.h"
 #include "rendezvous.h"
@@ -25,11 +28,21 @@ void Compute(double seconds) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
 }
 
+// Ends the job with the communicator's error. A stream whose call has lost its peer stays blocked.
+void Watch(ncclComm_t comm) {
+  for (;;) {
+    NCCL_COMM_OK(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Alternates compute and all-reduce until it is terminated; prints the duration of each step");
+      "Alternates compute and all-reduce until it is terminated or fails; prints the duration of "
+      "each "
+      "step");
   size_t bytes = 0;
   double compute_ms = 0;
   app.add_option("--bytes", bytes, "bytes of float32 to all-reduce")
@@ -43,6 +56,7 @@ int main(int argc, char** argv) {
   CUDA_OK(cudaSetDevice(place.local_rank));
   ncclComm_t comm = nullptr;
   NCCL_OK(ncclCommInitRank(&comm, place.world_size, ExchangeUniqueId(place), place.rank));
+  std::thread(Watch, comm).detach();
   cudaStream_t stream = nullptr;
   CUDA_OK(cudaStreamCreate(&stream));
   void* buffer = nullptr;
