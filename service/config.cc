@@ -167,6 +167,9 @@ void ReadTransport(YamlReader& yaml, Config* config) {
   for (const auto& [key, value, most] : limits) {
     if (value > most) keys.Reject(key, absl::StrCat("'", key, "': expected 0 to ", most));
   }
+  if (absl::Status timeouts = CheckTimeouts(rdma); !timeouts.ok()) {
+    keys.Reject("timeout", absl::StrCat("'timeout': ", std::string(timeouts.message())));
+  }
 }
 
 // The reader collects errors.

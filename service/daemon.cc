@@ -92,7 +92,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
   if (endpoint.host.empty()) endpoint.host = options.listen.host;
   if (endpoint.port == 0) endpoint.port = daemon->listener_->local().port;
   daemon->session_environment_.endpoint = endpoint;
-  MCCS_RETURN_IF_ERROR(daemon->ChooseRdma(options.requires_rdma));
   return daemon;
 }
 
@@ -104,7 +103,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                               .clock = parts.clock,
                               .control_dscp = ControlDscp(options.dscp_by_class)},
                    .transport = parts.transport,
-                   .rdma = nullptr,
+                   .rdma = parts.rdma,
                    .requires_rdma = options.requires_rdma,
                    .device = parts.device,
                    .controller = parts.controller,
@@ -142,22 +141,6 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       [rdma = parts.rdma](const Region& region, std::shared_ptr<void> token) {
         rdma->Forget(region, std::move(token));
       });
-}
-
-// Peers reach the host at one address, and lanes leave from there unless a strategy says otherwise.
-absl::Status Daemon::ChooseRdma(bool required) {
-  if (parts_.rdma == nullptr) return absl::OkStatus();
-  const std::string& address = environment_.endpoint.host;
-  if (parts_.rdma->Serves(address)) {
-    environment_.rdma = parts_.rdma;
-    return absl::OkStatus();
-  }
-  const std::string why =
-      absl::StrCat("no RDMA device of this host has its address for peers, ", address,
-                   "; set `advertise` in mccsd's configuration to an address of one");
-  if (required) return absl::FailedPreconditionError(why);
-  parts_.log->Warning("lanes use TCP: ", why);
-  return absl::OkStatus();
 }
 
 bool Daemon::Poll(bool woken) {

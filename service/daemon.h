@@ -71,7 +71,8 @@ struct DaemonParts {
   Log* log = nullptr;
   Network* network = nullptr;
   Transport* transport = nullptr;
-  Transport* rdma = nullptr;  // null: communicators do not use RDMA
+  // Null: communicators do not use RDMA. REQUIRES: the daemon listens at all its addresses.
+  Transport* rdma = nullptr;
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
 };
@@ -136,7 +137,6 @@ class Daemon {
   };
 
   Daemon(const DaemonParts& parts, const DaemonOptions& options);
-  absl::Status ChooseRdma(bool required);
   absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
   absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollListeners();

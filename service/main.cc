@@ -53,6 +53,14 @@ constexpr rlim_t kWantedDescriptors = 65536;
 constexpr rlim_t kFewDescriptors = 4096;
 constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
+// RDMA locks memory.
+void RaiseLockedMemory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
 // Raises the limit of file descriptors (one per connection, buffer and communicator) to the hard
 // limit. Logs a line if file descriptors or lockable memory are too few.
 void RaiseProcessLimits(Log& log) {
@@ -65,25 +73,24 @@ void RaiseProcessLimits(Log& log) {
                   " or more are advised (LimitNOFILE= in the unit)");
     }
   }
-  // RDMA locks memory.
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_MEMLOCK, &limit);
-  }
+  RaiseLockedMemory();
 }
 
 // Chooses between RDMA and TCP, and logs why. kFailedPrecondition: the configuration requires RDMA.
 absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey& survey,
                                          Reactor& reactor, std::function<void()> wake,
                                          Random& random, const Clock& clock, Log& log) {
-  if (config.transport == TransportChoice::kTcp) return OpenedRdma{};
+  OpenedRdma tcp;
+  tcp.description = "tcp (`transport: tcp`)";
+  if (config.transport == TransportChoice::kTcp) return tcp;
   std::string why = WhyNoRdma(survey);
   if (why.empty()) {
     absl::StatusOr<OpenedRdma> opened =
         OpenRdma(config.rdma, survey, reactor, std::make_unique<MappingThreads>(std::move(wake)),
                  random, clock);
     if (opened.ok()) {
-      log.Info("lanes to hosts with RDMA use it: ", DescribeTransport(survey, config.transport),
+      for (const std::string& problem : opened->problems) log.Warning(problem);
+      log.Info("lanes to hosts with RDMA use it: ", opened->description,
                "; tenants' host memory is registered by ibv_reg_mr");
       return opened;
     }
@@ -94,7 +101,8 @@ absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey&
         absl::StrCat("`transport: rdma` in the configuration, but RDMA cannot be used: ", why));
   }
   log.Info("lanes use TCP: ", why);
-  return OpenedRdma{};
+  tcp.description = absl::StrCat("tcp (", why.substr(0, why.find(';')), ")");
+  return tcp;
 }
 
 int WorkersFor(const Config& config) {
@@ -165,7 +173,7 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
-  const RdmaSurvey survey = SurveyRdma(config.rdma, inventory);
+  const RdmaSurvey survey = SurveyRdma(config.rdma, listen, inventory);
   MCCS_ASSIGN_OR_RETURN(OpenedRdma rdma,
                         OpenTransport(config, survey, *reactor, wake_engine, random, clock, log));
   DaemonOptions options{.position = {.pod = config.pod, .rack = config.rack, .host = config.host},
@@ -209,7 +217,7 @@ absl::Status Serve(const Config& config, Log& log) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,
                                        .peer_endpoint = ToString(daemon->endpoint()),
-                                       .transport = DescribeTransport(survey, config.transport),
+                                       .transport = rdma.description,
                                        .topology = config.topology}));
   }
   std::vector<TenantSocket> sockets = config.sockets;
@@ -254,7 +262,13 @@ int CheckRdma(const Config& config) {
     std::cerr << "mccsd: " << inventory.status().message() << "\n";
     return 1;
   }
-  const RdmaSurvey survey = SurveyRdma(config.rdma, *inventory);
+  const absl::StatusOr<Endpoint> listen = ParseEndpoint(config.listen);
+  if (!listen.ok()) {
+    std::cerr << "mccsd: " << listen.status().message() << "\n";
+    return 1;
+  }
+  RaiseLockedMemory();  // as a daemon does
+  const RdmaSurvey survey = SurveyRdma(config.rdma, *listen, *inventory);
   std::cout << RenderSurvey(survey) << std::flush;
   return std::cout && WhyNoRdma(survey).empty() ? 0 : 1;
 }

@@ -140,8 +140,7 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
 }
 
 void AddRdma(const DaemonCounters::Rdma& rdma, MetricFamilies* out) {
-  if (rdma.devices.value() == 0) return;
-  out->BeginGauge("mccs_rdma_devices", "Ports of RDMA devices that lanes use.");
+  out->BeginGauge("mccs_rdma_devices", "Ports of RDMA devices that lanes use and that have not failed; 0: lanes use TCP.");
   out->Add(static_cast<double>(rdma.devices.value()));
   out->BeginGauge("mccs_rdma_queue_pairs", "Queue pairs to other hosts.");
   out->Add(static_cast<double>(rdma.queue_pairs.value()));

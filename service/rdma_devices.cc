@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -107,6 +109,10 @@ void ChooseUse(const RdmaConfig& config, const HostInventory& inventory, RdmaPor
       info.nics.empty() ? "of the port" : absl::StrJoin(info.nics, ", "), " such an address");
 }
 
+bool ListensAt(const std::string& listen, const std::string& address) {
+  return listen == "0.0.0.0" || listen == "::" || listen == address;
+}
+
 uint64_t LockedBytes() {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -141,19 +147,38 @@ absl::Status CheckSubnet(const std::string& text) {
       absl::StrCat("'", text, "': expected an IPv4 network such as 10.0.0.0/16"));
 }
 
-RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const HostInventory& inventory,
+absl::Status CheckTimeouts(const RdmaConfig& config) {
+  if (config.timeout == 0) return absl::InvalidArgumentError("0 means no timeout; expected 1 to 31");
+  constexpr double kUnitS = 4.096e-6;
+  const double seconds =
+      kUnitS * std::pow(2, config.timeout) * static_cast<double>(config.retries + 1);
+  const auto most = static_cast<double>(PeerPair::kStuckNs) / kNsPerSec;
+  if (seconds <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("with %d `retries`, a packet is repeated for %.1f s (4.096 µs × 2^%d × %d); "
+                      "at most %.0f s are allowed",
+                      config.retries, seconds, config.timeout, config.retries + 1, most));
+}
+
+RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const Endpoint& listen,
+                           const HostInventory& inventory,
                            absl::StatusOr<std::vector<IbPortInfo>> ports, uint64_t locked_bytes) {
   RdmaSurvey survey{
       .ports = {}, .problem = "", .locked_bytes = locked_bytes, .unknown_devices = {}};
   if (!ports.ok()) {
-    survey.problem = absl::StrCat(std::string(ports.status().message()),
-                                  "; install the packages libibverbs1 and ibverbs-providers");
+    survey.problem = std::string(ports.status().message());
     return survey;
   }
   for (IbPortInfo& info : *ports) {
     RdmaPort& port = survey.ports.emplace_back();
     port.info = std::move(info);
     ChooseUse(config, inventory, &port);
+    if (port.use.has_value() && !ListensAt(listen.host, port.use->address)) {
+      port.reason = absl::StrCat("mccsd does not listen at its address ", port.use->address,
+                                 "; set `listen` in the configuration to ",
+                                 ToString(Endpoint{"0.0.0.0", listen.port}));
+      port.use.reset();
+    }
   }
   for (const std::string& device : config.devices) {
     const bool known = std::ranges::any_of(
@@ -174,8 +199,9 @@ RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const HostInventory& invent
   return survey;
 }
 
-RdmaSurvey SurveyRdma(const RdmaConfig& config, const HostInventory& inventory) {
-  return ChooseRdmaPorts(config, inventory, ListIbPorts(), LockedBytes());
+RdmaSurvey SurveyRdma(const RdmaConfig& config, const Endpoint& listen,
+                      const HostInventory& inventory) {
+  return ChooseRdmaPorts(config, listen, inventory, ListIbPorts(), LockedBytes());
 }
 
 std::string WhyNoRdma(const RdmaSurvey& survey) {
@@ -186,21 +212,6 @@ std::string WhyNoRdma(const RdmaSurvey& survey) {
     reasons.push_back(absl::StrCat("RDMA device ", NameOf(port.info), ": ", port.reason));
   }
   return absl::StrJoin(reasons, "; ");
-}
-
-std::string DescribeTransport(const RdmaSurvey& survey, TransportChoice choice) {
-  if (choice == TransportChoice::kTcp) return "tcp (`transport: tcp`)";
-  if (const std::string why = WhyNoRdma(survey); !why.empty()) {
-    return absl::StrCat("tcp (", why.substr(0, why.find(';')), ")");
-  }
-  std::vector<std::string> used;
-  for (const RdmaPort& port : survey.ports) {
-    if (port.use.has_value()) {
-      used.push_back(
-          absl::StrCat(port.info.device, "/", port.info.port, " at ", port.use->address));
-    }
-  }
-  return absl::StrCat("rdma (", absl::StrJoin(used, ", "), ")");
 }
 
 std::string RenderSurvey(const RdmaSurvey& survey) {
@@ -225,7 +236,8 @@ std::string RenderSurvey(const RdmaSurvey& survey) {
                         : absl::StrCat("none: ", port.reason),
                     "\n");
   }
-  absl::StrAppend(&text, "locked memory: ", FormatLocked(survey.locked_bytes), "\n");
+  absl::StrAppend(&text, "locked memory of this process: at most ",
+                  FormatLocked(survey.locked_bytes), "\n");
   const std::string why = WhyNoRdma(survey);
   absl::StrAppend(&text, why.empty() ? "RDMA can be used.\n"
                                      : absl::StrCat("RDMA cannot be used: ", why, "\n"));
@@ -237,19 +249,25 @@ absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& 
                                     Random& random, const Clock& clock) {
   OpenedRdma opened;
   RdmaTransportOptions options{.nics = {}, .runner = std::move(runner)};
+  std::vector<std::string> used;
   for (const RdmaPort& port : survey.ports) {
     if (!port.use.has_value()) continue;
-    MCCS_ASSIGN_OR_RETURN(
-        std::unique_ptr<VerbsNic> nic,
-        OpenIbNic(
-            {.device = port.info.device, .port = port.info.port, .gid_index = port.use->gid.index},
-            reactor,
-            {.service_level = static_cast<uint8_t>(config.service_level),
-             .timeout = static_cast<uint8_t>(config.timeout),
-             .retries = static_cast<uint8_t>(config.retries)}));
-    options.nics.push_back({.address = {port.use->address}, .verbs = nic.get()});
-    opened.nics.push_back(std::move(nic));
+    absl::StatusOr<std::unique_ptr<VerbsNic>> nic = OpenIbNic(
+        {.device = port.info.device, .port = port.info.port, .gid_index = port.use->gid.index},
+        reactor,
+        {.service_level = static_cast<uint8_t>(config.service_level),
+         .timeout = static_cast<uint8_t>(config.timeout),
+         .retries = static_cast<uint8_t>(config.retries)});
+    if (!nic.ok()) {
+      opened.problems.emplace_back(nic.status().message());
+      continue;
+    }
+    options.nics.push_back({.address = {port.use->address}, .verbs = nic->get()});
+    opened.nics.push_back(*std::move(nic));
+    used.push_back(absl::StrCat(port.info.device, "/", port.info.port, " at ", port.use->address));
   }
+  if (used.empty()) return absl::UnavailableError(absl::StrJoin(opened.problems, "; "));
+  opened.description = absl::StrCat("rdma (", absl::StrJoin(used, ", "), ")");
   opened.transport = std::make_unique<RdmaTransport>(std::move(options), random, clock);
   return opened;
 }

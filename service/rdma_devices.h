@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/endpoint.h"
 #include "base/reactor.h"
 #include "service/transport/rdma/ib_verbs.h"
 #include "service/transport/rdma/rdma_transport.h"
@@ -35,6 +36,8 @@ struct RdmaConfig {
   uint32_t retries = 7;
 };
 
+// kInvalidArgument: packets would be repeated for longer than mccsd waits for a NIC.
+absl::Status CheckTimeouts(const RdmaConfig& config);
 // "10.0.0.0/16". kInvalidArgument: names the text.
 absl::Status CheckSubnet(const std::string& text);
 
@@ -58,23 +61,27 @@ struct RdmaSurvey {
 inline constexpr uint64_t kUnlimitedBytes = ~uint64_t{0};
 
 // Chooses by pure rules from what is there.
-RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const HostInventory& inventory,
+// `listen`: where the daemon listens for peers.
+RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const Endpoint& listen,
+                           const HostInventory& inventory,
                            absl::StatusOr<std::vector<IbPortInfo>> ports, uint64_t locked_bytes);
-RdmaSurvey SurveyRdma(const RdmaConfig& config, const HostInventory& inventory);
+RdmaSurvey SurveyRdma(const RdmaConfig& config, const Endpoint& listen,
+                      const HostInventory& inventory);
 
 // Why the host has no RDMA; empty if a port is used. One line.
 std::string WhyNoRdma(const RdmaSurvey& survey);
-// "rdma: mlx5_0 port 1 at 10.0.0.1", or "tcp: no RDMA device: …", for `get hosts`.
-std::string DescribeTransport(const RdmaSurvey& survey, TransportChoice choice);
 // For `mccsd --check-rdma`.
 std::string RenderSurvey(const RdmaSurvey& survey);
 
 // The devices that a survey uses, opened, and the transport on them.
 struct OpenedRdma {
   std::vector<std::unique_ptr<VerbsNic>> nics;
-  std::unique_ptr<RdmaTransport> transport;  // ends first
+  std::unique_ptr<RdmaTransport> transport;  // ends first; null: lanes use TCP
+  // For `get hosts`: "rdma (mlx5_0/1 at 10.0.0.1)", or "tcp (no RDMA device)".
+  std::string description;
+  std::vector<std::string> problems;  // devices that cannot be opened, and why
 };
-// Errors name the device. LIFETIME: all arguments outlive the result.
+// Errors: no device can be opened. LIFETIME: all arguments outlive the result.
 absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& survey,
                                     Reactor& reactor, std::unique_ptr<MappingRunner> runner,
                                     Random& random, const Clock& clock);

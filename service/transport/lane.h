@@ -125,6 +125,9 @@ class LaneEnd {
   // (LaneState::kFailed).
   virtual absl::Status status() const = 0;
   virtual LaneState state() const = 0;
+  // The connection works: the ends have exchanged their state over it, and over its queue pair
+  // something has passed.
+  virtual bool works() const { return state() == LaneState::kReady; }
 
   virtual LaneCounters counters() const = 0;
   // Of a lane over RDMA that is connected.
@@ -305,8 +308,10 @@ class Transport {
   // destroys `token`, in this call or in Poll. REQUIRES: no slice of a lane uses it any more, or
   // the lane has been destroyed.
   virtual void Forget(const Region& /*region*/, std::shared_ptr<void> token) { token.reset(); }
-  // Whether lanes may leave from this address of the host.
-  virtual bool Serves(const std::string& /*address*/) const { return true; }
+  // Addresses of the NICs where lanes may end; empty: any of the host's.
+  virtual std::vector<std::string> Addresses() const { return {}; }
+  // False: all its devices have failed, for good.
+  virtual bool works() const { return true; }
   // The memory of slots and of sources stays with the NIC while a lane exists: its pages must not
   // be returned to the kernel.
   virtual bool pins_memory() const { return false; }

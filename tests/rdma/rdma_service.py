@@ -190,6 +190,7 @@ echo $! >{name}.{local}.pid""")
 
         def gained(host, key, label=""):
             names = [name for name in after[host] if name.startswith(key) and label in name]
+            expect(names, f"no metric {key} {label}")
             return sum(after[host][name] - before[host].get(name, 0) for name in names)
 
         sent = gained(0, "mccs_lane_bytes_total", 'direction="sent"')
@@ -201,8 +202,12 @@ echo $! >{name}.{local}.pid""")
         # The first call of a job has 8 bytes (its barrier).
         expect(copied <= 4096, f"{copied} bytes were copied of {moved}")
         expect(requests / (moved / MIB) <= 2, f"{requests} requests for {moved / MIB} MiB")
+        expect(completions / (moved / MIB) <= 4, f"{completions} completions for {moved / MIB} MiB")
+        # One slice is 1 MiB.
+        refills = sum(gained(host, "mccs_rdma_refills_total") for host in (0, 1)) / (moved / MIB)
+        expect(refills <= 1 / 8, f"{refills} refills per slice")
         return (f"{copied:.0f} B of {moved / MIB:.0f} MiB copied; per MiB {requests / (moved / MIB):.2f} requests, "
-                f"{completions / (moved / MIB):.2f} completions on both sides")
+                f"{completions / (moved / MIB):.2f} completions on both sides, {refills:.3f} calls that post receives")
 
     def check_ports(self):
         """describe communicator names queue pairs and source ports; the capture agrees"""
@@ -281,7 +286,9 @@ echo $! >{name}.{local}.pid""")
         for host in (0, 1):
             output = self.await_log(host, load, r"status [1-9]", limit_s=30)
             seconds.append(time.monotonic() - began)
-            texts.append(re.search(r"(?m)^.*communicator failed.*$", output)[0])
+            found = re.search(r"(?m)^.*communicator failed.*$", output)
+            expect(found, output)
+            texts.append(found[0])
         expect("port error" in texts[0], texts)
         self.pair.monitors[0].set_link(True)
         time.sleep(3)
@@ -294,8 +301,11 @@ echo $! >{name}.{local}.pid""")
         time.sleep(1)
         self.pair.machines[1].stop()
         began = time.monotonic()
-        self.await_log(0, load, r"status [1-9]", limit_s=60)
-        return f"the other rank ended after {time.monotonic() - began:.1f} s"
+        output = self.await_log(0, load, r"status [1-9]", limit_s=60)
+        seconds = time.monotonic() - began
+        found = re.search(r"(?m)^.*communicator failed.*$", output)
+        expect(found, output)
+        return f"the other rank ended after {seconds:.1f} s: {found[0]}"
 
     CHECKS = ("start", "collectives", "messages", "no_copies", "ports", "route", "short_cut", "tenant_killed",
               "long_cut", "peer_off")

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Tests on RDMA devices in virtual machines; scripts/rdma-test runs it. Prints a table of its checks."""
 import argparse
+import pathlib
 import sys
 import time
+from xml.etree import ElementTree
 
 from rdma_pair import Pair
 from rdma_service import Failed, Service
@@ -15,6 +17,7 @@ SKIPPED = 77
 class Summary:
     def __init__(self):
         self.rows = []
+        self.skipped = {}  # why, by name
 
     def check(self, name, text, function):
         """Runs one check, which returns a text or raises Failed."""
@@ -22,17 +25,35 @@ class Summary:
         begun = time.monotonic()
         try:
             passed, result = True, function()
-        except Failed as failure:
-            passed, result = False, str(failure)
+        except (Failed, OSError, RuntimeError, LookupError, ValueError) as failure:
+            passed, result = False, f"{type(failure).__name__}: {failure}"
             print(f"    FAILED: {result}", flush=True)
         self.rows.append((name, passed, time.monotonic() - begun, result.strip().splitlines()[-1:] or [""]))
         return passed
+
+    def skip(self, name, why):
+        print(f"rdma-test: {name}: SKIPPED: {why}", flush=True)
+        self.skipped[name] = why
+
+    # In the format of ctest, for scripts/count_results.
+    def write(self, path):
+        suite = ElementTree.Element("testsuite", name="rdma")
+        for name, passed, seconds, result in self.rows:
+            case = ElementTree.SubElement(suite, "testcase", name=f"rdma-test {name}", time=f"{seconds:.1f}",
+                                          status="run" if passed else "fail")
+            if not passed:
+                ElementTree.SubElement(case, "failure", message=result[0])
+        for name, why in self.skipped.items():
+            case = ElementTree.SubElement(suite, "testcase", name=f"rdma-test {name}", status="notrun")
+            ElementTree.SubElement(case, "skipped", message=why)
+            case.set("status", "disabled")
+        ElementTree.ElementTree(suite).write(path)
 
     def print(self):
         for name, passed, seconds, result in self.rows:
             print(f"{name:<16} {'passed' if passed else 'FAILED':<8} {seconds:6.0f} s  {result[0][:300]}")
         failed = sum(not passed for _, passed, _, _ in self.rows)
-        print(f"rdma-test: {len(self.rows) - failed} passed, {failed} failed")
+        print(f"rdma-test: {len(self.rows) - failed} passed, {failed} failed, {len(self.skipped)} skipped")
         return failed
 
 
@@ -54,14 +75,17 @@ def service(kernel, summary):
     """Daemons and jobs on two machines."""
     with Pair(kernel) as pair:
         run = Service(pair)
+        broken = False
         for name in Service.CHECKS:
             check = getattr(run, f"check_{name}")
-            if not summary.check(name, check.__doc__, check):
+            if broken:
+                summary.skip(name, "an earlier check failed")
+            elif not summary.check(name, check.__doc__, check):
+                broken = True
                 for host, machine in enumerate(pair.machines):
                     if machine.process.poll() is None:
                         print(f"    mccsd's log on h{host + 1}:\n{pair.shells[host].run('tail -30 /tmp/mccsd.log', 20)[1]}")
                 print(f"    logs: {CACHE / 'run'}")
-                return
 
 
 PARTS = {"contract": contract, "service": service}
@@ -70,16 +94,27 @@ PARTS = {"contract": contract, "service": service}
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(PARTS), nargs="+", help="only these parts")
-    chosen = parser.parse_args().only or list(PARTS)
+    parser.add_argument("--report", type=pathlib.Path, help="file to write the results to, as ctest's junit")
+    parser.add_argument("--unavailable", help=argparse.SUPPRESS)  # why QEMU cannot be had
+    options = parser.parse_args()
+    chosen = options.only or list(PARTS)
     summary = Summary()
+    done = []
     try:
+        if options.unavailable:
+            raise Unavailable(options.unavailable)
         kernel = Kernel()
         for name in chosen:
             PARTS[name](kernel, summary)
+            done.append(name)
     except Unavailable as missing:
-        print(f"rdma-test: SKIPPED: {missing}", flush=True)
-        return SKIPPED
-    return 1 if summary.print() else 0
+        for name in chosen:
+            if name not in done:
+                summary.skip(name, str(missing))
+    failed = summary.print()
+    if options.report:
+        summary.write(options.report)
+    return 1 if failed else SKIPPED if summary.skipped else 0
 
 
 if __name__ == "__main__":

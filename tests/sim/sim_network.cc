@@ -140,6 +140,10 @@ class SimHostNetwork final : public Network {
                          IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to, options);
   }
   bool HasAddress(const std::string& address) override { return network_.HostOf(address) == name_; }
+  bool HasLink(const std::string& address) override {
+    const auto link = network_.links_.find(address);
+    return link == network_.links_.end() || link->second != SimNetwork::Link::kDown;
+  }
   bool Poll() override { return network_.changed_.erase(name_) > 0; }
 
  private:
@@ -179,7 +183,7 @@ void SimNetwork::AdvanceTo(MonotonicNs time) {
     events_.erase(events_.begin());
     clock_.Set(std::max(clock_.Now(), at));
     if (!event.stream->broken.empty()) continue;
-    if (Partitioned(*event.stream)) {
+    if (Blocked(*event.stream)) {
       delayed_.push_back(std::move(event));
       continue;
     }
@@ -231,10 +235,19 @@ void SimNetwork::Partition(const std::string& a, const std::string& b) {
 
 void SimNetwork::Heal(const std::string& a, const std::string& b) {
   partitioned_.erase(Ordered(a, b));
+  ReleaseDelayed();
+}
+
+void SimNetwork::SetLink(const std::string& address, Link link) {
+  links_[address] = link;
+  ReleaseDelayed();
+}
+
+void SimNetwork::ReleaseDelayed() {
   std::vector<Event> held;
   held.swap(delayed_);
   for (Event& event : held) {
-    if (Partitioned(*event.stream)) {
+    if (Blocked(*event.stream)) {
       delayed_.push_back(std::move(event));
     } else {
       Schedule(clock_.Now(), event.stream, std::move(event.action));
@@ -275,8 +288,16 @@ SimNetwork::HostPair SimNetwork::Ordered(const std::string& a, const std::string
   return a < b ? HostPair{a, b} : HostPair{b, a};
 }
 
-bool SimNetwork::Partitioned(const Stream& stream) const {
-  return partitioned_.count(Ordered(stream.hosts[0], stream.hosts[1])) > 0;
+bool SimNetwork::Blocked(const std::string& address, const std::string& other) const {
+  const auto has_link = [this](const std::string& nic) {
+    const auto link = links_.find(nic);
+    return link == links_.end() || link->second == Link::kUp;
+  };
+  return Partitioned(HostOf(address), HostOf(other)) || !has_link(address) || !has_link(other);
+}
+
+bool SimNetwork::Blocked(const Stream& stream) const {
+  return Blocked(stream.endpoints[0].host, stream.endpoints[1].host);
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& host,
@@ -323,6 +344,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   stream->marks[0] = options.dscp;
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   streams_.push_back(stream);
+  ++streams_opened_;
   Schedule(ArrivalTime(stream->pipes[0]), stream,
            [this, weak = std::weak_ptr<Stream>(stream)] { OnConnectRequest(weak.lock()); });
   return std::make_unique<SimConnection>(*this, std::move(stream), 0);

@@ -105,9 +105,20 @@ class SimNetwork {
     return partitioned_.contains(Ordered(a, b));
   }
   void Heal(const std::string& a, const std::string& b);
+  // The link of the NIC with this address. Without it, bytes are delayed as by a partition.
+  enum class Link : uint8_t {
+    kUp,
+    kDown,  // its host sees it (HasLink)
+    kLost,  // its host does not
+  };
+  void SetLink(const std::string& address, Link link);
+  // Nothing passes between two NICs.
+  bool Blocked(const std::string& address, const std::string& other) const;
 
   // Streams that are open now; both ends count as one.
   size_t open_streams() const;
+  // Attempts so far to open a stream.
+  size_t streams_opened() const { return streams_opened_; }
   // Streams to or from an address of which exactly one end has closed.
   size_t half_closed_streams(const std::string& address) const;
   // The DSCP of each end of the open streams.
@@ -134,7 +145,8 @@ class SimNetwork {
 
   using HostPair = std::pair<std::string, std::string>;
   static HostPair Ordered(const std::string& a, const std::string& b);
-  bool Partitioned(const Stream& stream) const;
+  bool Blocked(const Stream& stream) const;
+  void ReleaseDelayed();
 
   absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
                                                    const ConnectOptions& options);
@@ -171,7 +183,9 @@ class SimNetwork {
   std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;
   std::vector<Event> delayed_;  // delayed by a partition, in order
   std::set<HostPair> partitioned_;
-  std::set<std::string> changed_;  // hosts whose streams became readable or writable
+  size_t streams_opened_ = 0;
+  std::map<std::string, Link> links_;  // by address; others are up
+  std::set<std::string> changed_;      // hosts whose streams became readable or writable
   uint64_t next_event_ = 0;
   uint64_t bytes_arrived_ = 0;
   std::map<std::string, uint64_t> bytes_written_;  // by host

@@ -106,7 +106,7 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
     network.AddAddress(address_, SimAddress(index, nic));
   }
   for (int nic = 0; nic < options.nics && fabric != nullptr; ++nic) {
-    FakeNic& verbs = fabric->AddNic(absl::StrCat("h", index, "_", nic), address_);
+    FakeNic& verbs = fabric->AddNic(absl::StrCat("h", index, "_", nic), SimAddress(index, nic));
     nics_.push_back({.address = {SimAddress(index, nic)}, .verbs = &verbs});
   }
   Start();
@@ -179,7 +179,7 @@ SimWorld::SimWorld(const SimWorldOptions& options)
   if (options.verbs.has_value()) {
     fabric_ = std::make_unique<FakeFabric>(clock_, options.seed, *options.verbs);
     fabric_->reachable = [this](const FakeNic& from, const FakeNic& to) {
-      return !network_.Partitioned(from.host(), to.host());
+      return !network_.Blocked(from.host(), to.host());
     };
   }
   for (int h = 0; h < options.hosts; ++h) {
@@ -196,6 +196,13 @@ size_t SimWorld::communicators() {
   size_t sum = 0;
   for (SimHost& host : hosts_) sum += host.alive() ? host.daemon().communicators() : 0;
   return sum;
+}
+
+void SimWorld::SetLink(int host, int nic, SimNetwork::Link link) {
+  network_.SetLink(SimAddress(host, nic), link);
+  if (link != SimNetwork::Link::kLost) {
+    this->host(host).nic(nic).SetPort(link == SimNetwork::Link::kUp);
+  }
 }
 
 void SimWorld::Restart(int host) { this->host(host).Start(); }

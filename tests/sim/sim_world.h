@@ -157,6 +157,9 @@ class SimHost {
   LocalImporter& importer() { return *importer_; }
   FailingDevice& device() { return *devices_.back(); }
   RecordingLog& log() { return log_; }
+  FakeNic& nic(int index) {
+    return static_cast<FakeNic&>(*nics_[static_cast<size_t>(index)].verbs);
+  }
   SimController& controller() { return controller_; }
   const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
@@ -207,10 +210,14 @@ class SimWorld {
   size_t communicators();
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }
+  // REQUIRES: `verbs`.
+  FakeFabric& fabric() { return *fabric_; }
   SimClock& clock() { return clock_; }
   // Breaks the lane whose local end is "address:port", as reports name it. False if there is none:
   // it is broken already.
   bool CutLane(const std::string& local);
+  // Changes the link of a NIC, and of its RDMA port. REQUIRES: `verbs`.
+  void SetLink(int host, int nic, SimNetwork::Link link);
   // Kill ends the daemon of a host, as by SIGKILL; Restart starts another one there.
   void Kill(int host);
   void Restart(int host);

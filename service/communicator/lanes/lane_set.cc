@@ -50,7 +50,9 @@ absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
   for (size_t c = 0; c < strategy.channels.size(); ++c) {
     const std::string address = AddressOn(strategy.channels[c], options_.self);
     if (address.empty()) continue;
-    if (!options_.transport->Serves(address)) {
+    const std::vector<std::string> served = options_.transport->Addresses();
+    const bool serves = served.empty() || std::ranges::find(served, address) != served.end();
+    if (!serves) {
       return absl::InvalidArgumentError(absl::StrCat(
           "strategy: channel ", c, ": no RDMA device of this host has address ", address));
     }
@@ -74,8 +76,10 @@ ChannelId LaneSet::RoutingChannel(ChannelId channel) const {
 }
 
 DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
-  DialRoute route{.to = options_.hosts[static_cast<size_t>(peer.value())],
-                  .connect = {.source_host = options_.source_host, .source_port = 0}};
+  const auto to = static_cast<size_t>(peer.value());
+  DialRoute route{.to = options_.hosts[to],
+                  .connect = {.source_host = own_address(), .source_port = 0}};
+  if (!options_.nics.empty()) route.to.host = options_.nics[to]->front();
   const auto routing = static_cast<size_t>(RoutingChannel(channel).value());
   const LaneRoute chosen = RouteOf(channels_[routing], options_.self, peer);
   // The channel's own lane to the peer has the port.
@@ -85,11 +89,31 @@ DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
   return route;
 }
 
+const std::string& LaneSet::own_address() const {
+  if (options_.nics.empty()) return options_.source_host;
+  return options_.nics[static_cast<size_t>(options_.self.value())]->front();
+}
+
+LaneRoutes LaneSet::RoutesTo(HostIndex peer) const {
+  if (options_.nics.empty()) return {nullptr, nullptr};
+  return {options_.nics[static_cast<size_t>(options_.self.value())],
+          options_.nics[static_cast<size_t>(peer.value())]};
+}
+
+Preamble LaneSet::PreambleOf(ChannelId channel, HostIndex from, HostIndex to) const {
+  return {.purpose = ConnectionPurpose::kLane,
+          .comm_id = options_.id,
+          .epoch = options_.strategy.epoch,
+          .channel = channel,
+          .from_host = from,
+          .to_host = to};
+}
+
 LaneIdentity LaneSet::IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const {
   const HostIndex peer = from == options_.self ? to : from;
   const auto routing = static_cast<size_t>(RoutingChannel(channel).value());
   std::string nic = AddressOn(channels_[routing], options_.self);
-  if (nic.empty()) nic = options_.source_host;
+  if (nic.empty()) nic = own_address();
   return {.communicator = options_.id,
           .epoch = options_.strategy.epoch,
           .channel = channel,
@@ -142,16 +166,11 @@ LaneSet::LaneTurns& LaneSet::AddTurns(ChannelId channel) {
 OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
   LaneTurns& turns = AddTurns(channel);
   const DialOptions dial{.route = RouteTo(channel, peer),
-                         .preamble = {.purpose = ConnectionPurpose::kLane,
-                                      .comm_id = options_.id,
-                                      .epoch = options_.strategy.epoch,
-                                      .channel = channel,
-                                      .from_host = options_.self,
-                                      .to_host = peer},
+                         .preamble = PreambleOf(channel, options_.self, peer),
                          .secret = options_.secret,
                          .waker = &turns};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
-      options_.access, dial, first,
+      options_.access, dial, RoutesTo(peer), first,
       options_.transport->MakeSendLane(IdentityOf(channel, options_.self, peer),
                                        options_.strategy.lanes),
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
@@ -186,10 +205,19 @@ absl::StatusOr<LaneSet::LaneTurns*> LaneSet::FindOrMakeIncoming(ChannelId channe
   const LaneOrigin origin{.channel = channel,
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
+  LaneTurns& turns = AddTurns(channel);
   IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
       *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
-  LaneTurns& turns = AddTurns(channel);
+  if (RoutesTo(peer).has_others()) {
+    incoming.SetReopenRequest(std::make_unique<ReopenRequest>(
+        options_.access,
+        DialOptions{.route = {.to = RouteTo(channel, peer).to, .connect = {}},
+                    .preamble = PreambleOf(channel, peer, options_.self),
+                    .secret = options_.secret,
+                    .waker = &turns},
+        RoutesTo(peer)));
+  }
   turns.incoming = &incoming;
   incoming.lane().SetPoller(&turns);
   incoming_by_key_.emplace(LaneKey(channel, peer), &turns);
@@ -302,8 +330,14 @@ size_t LaneSet::ReleaseStaging(const OutgoingLane& lane) {
 
 // The peer may open a lane before this host knows that it needs it.
 void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
-  if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||
-      !IsLegalLane(preamble.channel, preamble.from_host)) {
+  if (preamble.epoch != options_.strategy.epoch) return;
+  if (preamble.from_host == options_.self) {
+    const auto asked = outgoing_by_key_.find({preamble.channel, preamble.to_host});
+    if (asked == outgoing_by_key_.end()) return;
+    asked->second->OnReopenRequest();
+    return asked->second->lane().RequestPoll();
+  }
+  if (preamble.to_host != options_.self || !IsLegalLane(preamble.channel, preamble.from_host)) {
     return;
   }
   const auto turns = FindOrMakeIncoming(preamble.channel, preamble.from_host);

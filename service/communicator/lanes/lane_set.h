@@ -42,6 +42,7 @@
 #include "base/units.h"
 #include "proto/agent.pb.h"
 #include "service/communicator/lanes/lane_meter.h"
+#include "service/communicator/lanes/lane_routes.h"
 #include "service/communicator/lanes/operation_signature.h"
 #include "service/communicator/lanes/peer_lane.h"
 #include "service/communicator/links/dial.h"
@@ -69,6 +70,9 @@ struct LaneSetOptions {
   HostIndex self;
   std::vector<Endpoint> hosts;  // by HostIndex
   std::string source_host;      // source address of our lanes; empty: the system's choice
+  // By HostIndex: addresses of the NICs where lanes may end, the usual one first. Empty: they end
+  // at `hosts` and `source_host`.
+  std::vector<LaneRoutes::Addresses> nics = {};
   Strategy strategy;
   Waker* waker = nullptr;                              // woken when lanes have work
   bool collectives = true;                             // the strategy's channels may be used
@@ -127,7 +131,7 @@ class LaneSet final : public LaneDirectory {
   MemoryRelease ReleaseLaneMemory(size_t* next);
 
   // Takes an authenticated stream that a peer opened for one of our lanes. Closes it if it does not
-  // name a legal lane.
+  // name a legal lane, or if the receiver of a lane only asks for another connection.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
   // Every ring lane has had its first connection.
@@ -196,6 +200,11 @@ class LaneSet final : public LaneDirectory {
   // The channel whose addresses and rate limits a lane has.
   ChannelId RoutingChannel(ChannelId channel) const;
   DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
+  // This host's usual address for lanes; empty: the system's choice.
+  const std::string& own_address() const;
+  LaneRoutes RoutesTo(HostIndex peer) const;
+  // Of a lane between `from` and `to`, one of which is this host.
+  Preamble PreambleOf(ChannelId channel, HostIndex from, HostIndex to) const;
   // Of the lane between this host and `peer`, out of this host or into it.
   LaneIdentity IdentityOf(ChannelId channel, HostIndex from, HostIndex to) const;
   TrafficClass traffic_class() const;

@@ -15,9 +15,14 @@ namespace {
 
 constexpr uint16_t kRocePort = 4791;  // UDP, of RoCE v2
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
-constexpr int64_t kRestartDialNs = 100 * kNsPerMs;  // doubles each time
+constexpr int64_t kRestartDialNs = 100 * kNsPerMs;  // doubles each time, with one route
+// Of a first dial: hosts that form a large communicator answer late.
+constexpr int64_t kRestartFirstDialNs = kNsPerSec;
 // The lane still works on its old connection, so retries are slow.
 constexpr int64_t kMoveAgainNs = kNsPerSec;
+// Longer than a queue pair repeats a packet.
+constexpr int64_t kRestoredNs = 10 * kNsPerSec;
+constexpr int64_t kMaxReturnNs = 64 * kNsPerSec;
 
 std::string NameOf(ChannelId channel) {
   return IsMessageChannel(channel) ? absl::StrCat("message lane ", MessageLaneOf(channel))
@@ -63,14 +68,28 @@ absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& 
 
 // ---- Timeout ------------------------------------------------------------------------------------
 
-absl::Status ReconnectTimeout::Check(const absl::Status& lane, MonotonicNs now) {
-  if (lane.ok()) {
-    Reset();
+absl::Status ReconnectTimeout::Check(const LaneEnd& lane, const absl::Status& status,
+                                     MonotonicNs now) {
+  if (status.ok() && !started()) return absl::OkStatus();
+  const bool exchanges = status.ok() && lane.state() == LaneState::kExchanging;
+  if (!exchanges && exchanges_since_ != 0) {
+    broken_at_ += now - exchanges_since_;
+    exchanges_since_ = 0;
+  }
+  broken_ = !status.ok();
+  if (broken_) {
+    ready_since_ = 0;
+    if (broken_at_ == 0) broken_at_ = now;
+    return absl::IsUnavailable(status) && now < deadline() ? absl::OkStatus() : status;
+  }
+  if (exchanges) {
+    if (exchanges_since_ == 0) exchanges_since_ = now;
     return absl::OkStatus();
   }
-  if (broken_at_ == 0) broken_at_ = now;
-  if (absl::IsUnavailable(lane) && now < deadline()) return absl::OkStatus();
-  return lane;
+  if (ready_since_ == 0) ready_since_ = now;
+  // An idle connection may have nothing to show that it works.
+  if (lane.works() || now - ready_since_ >= kRestoredNs) Reset();
+  return absl::OkStatus();
 }
 
 MonotonicNs ReconnectTimeout::deadline() const {
@@ -79,10 +98,12 @@ MonotonicNs ReconnectTimeout::deadline() const {
 
 // ---- Outgoing -----------------------------------------------------------------------------------
 
-OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-                           std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate)
+OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, LaneRoutes routes,
+                           FirstDial first, std::unique_ptr<SendLane> lane, LaneTally tally,
+                           RateMeter* rate)
     : access_(access),
       options_(dial),
+      routes_(std::move(routes)),
       first_(first),
       lane_(std::move(lane)),
       tally_(tally),
@@ -92,17 +113,53 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
 }
 
 // The first packet of a connection that is lost is sent again only after a second. A lane that is
-// to be restored does not wait so long: it starts anew, each time later.
+// to be restored does not wait so long: it starts anew, each time later, or on another route.
 void OutgoingLane::StartDial() {
+  const MonotonicNs now = access_.clock->Now();
+  DialOptions options = options_;
+  options.route = routes_.Attempt(attempt_++, options_.route, chosen_route(),
+                                  [this](const std::string& address) { return HasLink(address); });
   // A packet sent now would be lost, and the address of the peer not be asked for again for a
   // second.
-  if (attached_ && !access_.network->HasLink(lane_->queues().domain.nic.address)) {
-    redial_at_ = access_.clock->Now() + kDialAgainNs;
+  if (attached_ && !HasLink(options.route.connect.source_host)) {
+    dial_.reset();
+    redial_at_ = now + kDialAgainNs;
     return;
   }
-  dial_ = std::make_unique<Dial>(access_, options_);
-  restart_after_ns_ = restart_after_ns_ == 0 ? kRestartDialNs : 2 * restart_after_ns_;
-  restart_dial_at_ = attached_ ? access_.clock->Now() + restart_after_ns_ : kNever;
+  dial_route_ = options.route;
+  dial_ = std::make_unique<Dial>(access_, options);
+  const bool doubles = restart_after_ns_ != 0 && !routes_.has_others();
+  restart_after_ns_ = doubles ? 2 * restart_after_ns_ : kRestartDialNs;
+  restart_dial_at_ = kNever;
+  if (attached_) restart_dial_at_ = now + restart_after_ns_;
+  if (!attached_ && routes_.has_others()) restart_dial_at_ = now + kRestartFirstDialNs;
+}
+
+bool OutgoingLane::HasLink(const std::string& address) const {
+  return access_.network->HasLink(address.empty() ? lane_->queues().domain.nic.address : address);
+}
+
+const DialRoute& OutgoingLane::chosen_route() const {
+  return move_to_.has_value() ? *move_to_ : options_.route;
+}
+
+void OutgoingLane::TakeRoute(const DialRoute& route) {
+  if (route == options_.route) return;
+  const DialRoute chosen = chosen_route();
+  options_.route = route;
+  move_dial_.reset();
+  via_system_port_ = false;
+  move_to_.reset();
+  if (route == chosen) return;
+  move_to_ = chosen;
+  move_error_ = ConnectionError();
+  if (move_error_.ok()) move_error_ = absl::UnavailableError("no connection there yet");
+  return_after_ns_ = std::clamp(2 * return_after_ns_, kMoveAgainNs, kMaxReturnNs);
+  retry_move_at_ = access_.clock->Now() + return_after_ns_;
+}
+
+void OutgoingLane::OnReopenRequest() {
+  if (attached_ && !departed_ && dial_ == nullptr) lost_at_peer_ = true;
 }
 
 void OutgoingLane::MoveTo(const DialRoute& route) {
@@ -110,6 +167,7 @@ void OutgoingLane::MoveTo(const DialRoute& route) {
   move_to_.reset();
   via_system_port_ = false;
   move_error_ = absl::OkStatus();
+  return_after_ns_ = 0;
   if (route == options_.route || departed_) return;
   move_to_ = route;
   move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
@@ -127,6 +185,10 @@ bool OutgoingLane::PollMove() {
   const MonotonicNs now = access_.clock->Now();
   if (move_dial_ == nullptr) {
     if (now < retry_move_at_) return false;
+    if (!HasLink(move_to_->connect.source_host)) {
+      retry_move_at_ = now + kMoveAgainNs;
+      return false;
+    }
     move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
   }
   auto connection = move_dial_->Poll();
@@ -155,7 +217,7 @@ bool OutgoingLane::OnMoveFailed(const absl::Status& why) {
   if (via_system_port_) {
     move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
   } else {
-    retry_move_at_ = access_.clock->Now() + kMoveAgainNs;
+    retry_move_at_ = access_.clock->Now() + std::max(kMoveAgainNs, return_after_ns_);
   }
   return via_system_port_;
 }
@@ -166,8 +228,10 @@ void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
   attached_ = true;
-  restart_after_ns_ = 0;
-  reconnect_timeout_.Reset();
+  lost_at_peer_ = false;
+  // Until the lane is ready: if the peer ends each connection, the next dial does not follow at
+  // once.
+  redial_at_ = access_.clock->Now() + kDialAgainNs;
 }
 
 void OutgoingLane::SetNic() {
@@ -217,32 +281,42 @@ absl::Status OutgoingLane::Poll(bool* moved) {
   if (departed_) return absl::OkStatus();
   const absl::Status status = ConnectionError();
   const bool may_dial = dial_ == nullptr ? now >= redial_at_ : now >= restart_dial_at_;
-  if (absl::IsUnavailable(status) && may_dial) {
+  const bool waits_for_first = !attached_ && dial_ != nullptr;
+  if ((absl::IsUnavailable(status) || waits_for_first) && may_dial) {
     StartDial();
     *moved = true;  // The dial may have failed already, without a further event.
   }
   if (tolerates_loss_) return absl::OkStatus();
-  if (absl::Status over = reconnect_timeout_.Check(status, now); !over.ok()) {
+  if (absl::Status over = reconnect_timeout_.Check(*lane_, status, now); !over.ok()) {
     return Named(over, channel(), options_.route.to);
+  }
+  if (lane_->state() == LaneState::kReady) redial_at_ = 0;
+  if (attached_ && !reconnect_timeout_.started()) {
+    attempt_ = 0;
+    restart_after_ns_ = 0;
   }
   return absl::OkStatus();
 }
 
 absl::Status OutgoingLane::ConnectionError() const {
-  return attached_ ? lane_->status() : first_failure_;
+  if (!attached_) return first_failure_;
+  if (lost_at_peer_ && lane_->status().ok()) {
+    return absl::UnavailableError("lane stalled: the receiver has lost its connection");
+  }
+  return lane_->status();
 }
 
 absl::StatusOr<bool> OutgoingLane::PollDial() {
   auto connection = dial_->Poll();
   if (!connection.ok()) {
     dial_.reset();
-    if (!attached_ && absl::IsAlreadyExists(connection.status()) &&
+    if (absl::IsAlreadyExists(connection.status()) && dial_route_ == options_.route &&
         options_.route.connect.source_port != 0) {
       DialFromSystemPort(connection.status());
       return true;
     }
     if (!attached_) {
-      if (first_ == FirstDial::kMustSucceed) return connection.status();
+      if (first_ == FirstDial::kMustSucceed && !routes_.has_others()) return connection.status();
       first_failure_ = absl::UnavailableError(connection.status().message());
     }
     redial_at_ = access_.clock->Now() + kDialAgainNs;
@@ -250,6 +324,7 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
   }
   if (*connection == nullptr) return false;
   dial_.reset();
+  TakeRoute(dial_route_);
   AttachConnection(std::move(*connection));
   return true;
 }
@@ -290,7 +365,8 @@ MonotonicNs OutgoingLane::NextDeadline() const {
   }
   // The first dial has its own deadline; later ones use the lane's.
   if (!reconnect_timeout_.waiting()) {
-    return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
+    return !attached_ && dial_ != nullptr ? std::min({next, dial_->deadline(), restart_dial_at_})
+                                          : next;
   }
   next = std::min(next, reconnect_timeout_.deadline());
   return std::min(next, dial_ != nullptr ? restart_dial_at_ : redial_at_);
@@ -354,6 +430,10 @@ void IncomingLane::SetClass(TrafficClass traffic_class, uint8_t dscp) {
 
 void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
   lane_->SetQueues(QueuesOver(*connection, lane_->queues(), /*source_port=*/0));
+  if (request_ != nullptr) {
+    request_->Stop();
+    request_->SetNics(connection->local().host, connection->remote().host);
+  }
   lane_->Attach(std::move(connection));
   attached_ = true;
   reconnect_timeout_.Reset();
@@ -373,15 +453,23 @@ absl::Status IncomingLane::Poll(bool* moved) {
     acknowledge_at_ = now + kMaxAcknowledgementDelayNs;
   }
   if (departed_) return absl::OkStatus();
-  if (absl::Status over = reconnect_timeout_.Check(lane_->status(), now); !over.ok()) {
+  if (absl::Status over = reconnect_timeout_.Check(*lane_, lane_->status(), now); !over.ok()) {
     return Named(over, channel(), origin_.endpoint);
   }
+  if (request_ != nullptr && reconnect_timeout_.waiting()) *moved |= request_->Ask();
   return absl::OkStatus();
 }
 
 void IncomingLane::MarkDeparted() {
   departed_ = true;
+  if (request_ != nullptr) request_->Stop();
   reconnect_timeout_.Reset();
+}
+
+MonotonicNs IncomingLane::NextDeadline() const {
+  MonotonicNs next = reconnect_timeout_.deadline();
+  if (request_ != nullptr) next = std::min(next, request_->NextDeadline());
+  return lane_->defers_acknowledgement() ? std::min(next, acknowledge_at_) : next;
 }
 
 std::string IncomingLane::Describe() const {

@@ -1,8 +1,9 @@
 // One end of a lane, how its connections are opened, and how long it may be without one.
 //
-// The sender reopens a broken lane; the ends agree on the last slice delivered. If that does not
-// succeed within kLaneReconnectTimeoutNs, the end reports an error. If all ranks of the peer have
-// left (MarkDeparted), it reports none and reopens nothing. If only this end's work is done
+// The sender reopens a broken lane, over other NICs too (lane_routes.h); the ends agree on the last
+// slice delivered. If that does not succeed within kLaneReconnectTimeoutNs, the end reports an
+// error. A lane on another route than its strategy's returns when it can. If all ranks of the peer
+// have left (MarkDeparted), it reports none and reopens nothing. If only this end's work is done
 // (TolerateLoss), it reports none, but reopens the lane: the peer may still wait for it.
 //
 // OWNER: LaneSet. THREAD: the owning engine. Never blocks.
@@ -22,6 +23,8 @@
 #include "base/ids.h"
 #include "proto/agent.pb.h"
 #include "service/communicator/lanes/lane_meter.h"
+#include "service/communicator/lanes/lane_routes.h"
+#include "service/communicator/lanes/reopen_request.h"
 #include "service/communicator/links/dial.h"
 #include "service/counters.h"
 #include "service/device/device.h"
@@ -92,19 +95,27 @@ class LaneWaits {
 // How long a lane may be without a connection after it had one.
 inline constexpr int64_t kLaneReconnectTimeoutNs = 700 * kNsPerMs;
 
-// Measures how long a lane has been without its connection.
+// Measures how long a lane has been without a connection that works (LaneEnd::works). One that
+// breaks before it works does not end the wait, and the time that the exchange on it took does not
+// count.
 class ReconnectTimeout {
  public:
-  // Returns the error that ends the wait; OK while there is none or time is left. `lane`: the
-  // lane's status.
-  absl::Status Check(const absl::Status& lane, MonotonicNs now);
-  void Reset() { broken_at_ = 0; }
-  bool waiting() const { return broken_at_ != 0; }
+  // Returns the error that ends the wait; OK while there is none or time is left. `status`: the
+  // lane's, or why its first connection cannot be opened.
+  absl::Status Check(const LaneEnd& lane, const absl::Status& status, MonotonicNs now);
+  void Reset() { *this = {}; }
+  // The lane is broken, or was, and does not work yet.
+  bool started() const { return broken_at_ != 0; }
+  // The lane is broken.
+  bool waiting() const { return broken_; }
   // When the wait ends; never if the lane is not broken.
   MonotonicNs deadline() const;
 
  private:
-  MonotonicNs broken_at_ = 0;
+  bool broken_ = false;
+  MonotonicNs broken_at_ = 0;  // later by the time of exchanges since then
+  MonotonicNs exchanges_since_ = 0;
+  MonotonicNs ready_since_ = 0;
 };
 
 // The effect of a failure of a lane's first connection.
@@ -119,8 +130,8 @@ class OutgoingLane {
   // lane starts from a port of the system's choice and moves later (MoveTo). `rate` may be null.
   // REQUIRES: `lane` is not null.
   // LIFETIME: `rate` outlives this.
-  OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-               std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate);
+  OutgoingLane(const PeerAccess& access, const DialOptions& dial, LaneRoutes routes,
+               FirstDial first, std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate);
 
   SendLane& lane() { return *lane_; }
   const SendLane& lane() const { return *lane_; }
@@ -147,6 +158,8 @@ class OutgoingLane {
 
   // It has had its first connection.
   bool attached() const { return attached_; }
+  // The receiver has lost its connection, and this end has not noticed.
+  void OnReopenRequest();
   // Everything posted has been acknowledged, or no longer matters.
   bool drained() const { return departed_ || lane_->acknowledged() == lane_->next(); }
   void MarkDeparted();
@@ -173,9 +186,15 @@ class OutgoingLane {
   absl::Status ConnectionError() const;
   std::string DescribeState(const absl::Status& status) const;
   void StartDial();
+  // Packets can leave from it now. `address`: as in ConnectOptions.
+  bool HasLink(const std::string& address) const;
+  // The lane gets a connection on this route, which may not be the strategy's.
+  void TakeRoute(const DialRoute& route);
+  const DialRoute& chosen_route() const;
 
   const PeerAccess access_;
   DialOptions options_;  // of the current connection, or of the first one
+  const LaneRoutes routes_;
   const FirstDial first_;
   absl::Status first_failure_;    // for kMayRetry
   HostPacing* pacing_ = nullptr;  // with gate_
@@ -192,14 +211,18 @@ class OutgoingLane {
   LaneMeter meter_;
   LaneWaits waits_;
   std::unique_ptr<Dial> dial_;
-  MonotonicNs restart_dial_at_ = kNever;  // of a lane that had a connection
+  DialRoute dial_route_;
+  int attempt_ = 0;                       // of dials since the lane broke
+  MonotonicNs restart_dial_at_ = kNever;  // of a lane that had a connection, or has other routes
   int64_t restart_after_ns_ = 0;
   std::optional<DialRoute> move_to_;  // target of a pending move
   std::unique_ptr<Dial> move_dial_;   // dials it, beside what keeps the lane working
   bool via_system_port_ = false;      // it first moves to a port of the system's choice
   MonotonicNs retry_move_at_ = 0;
-  absl::Status move_error_;  // why the last attempt failed
+  int64_t return_after_ns_ = 0;  // from another route; doubles each time
+  absl::Status move_error_;      // why the last attempt failed, or why the lane left its route
   bool attached_ = false;
+  bool lost_at_peer_ = false;  // see OnReopenRequest
   bool departed_ = false;
   bool tolerates_loss_ = false;
   ReconnectTimeout reconnect_timeout_;
@@ -224,6 +247,8 @@ class IncomingLane {
   ChannelId channel() const { return origin_.channel; }
   HostIndex peer() const { return origin_.peer; }
 
+  // For lanes that have other routes.
+  void SetReopenRequest(std::unique_ptr<ReopenRequest> request) { request_ = std::move(request); }
   // Sets its class, and the DSCP of its acknowledgements (Connection::Mark).
   void SetClass(TrafficClass traffic_class, uint8_t dscp);
   // Takes an authenticated connection from the peer; it replaces an older one.
@@ -234,10 +259,7 @@ class IncomingLane {
   bool attached() const { return attached_; }
   void MarkDeparted();
   void TolerateLoss() { MarkDeparted(); }  // the peer reopens it
-  MonotonicNs NextDeadline() const {
-    const MonotonicNs reconnect = reconnect_timeout_.deadline();
-    return lane_->defers_acknowledgement() ? std::min(reconnect, acknowledge_at_) : reconnect;
-  }
+  MonotonicNs NextDeadline() const;
   // "channel 0 from 10.0.0.2:7400".
   std::string Describe() const;
 
@@ -250,7 +272,8 @@ class IncomingLane {
   bool attached_ = false;
   bool departed_ = false;
   ReconnectTimeout reconnect_timeout_;
-  MonotonicNs acknowledge_at_ = 0;  // deferred acknowledgements
+  std::unique_ptr<ReopenRequest> request_;  // may be null
+  MonotonicNs acknowledge_at_ = 0;          // deferred acknowledgements
 };
 
 }  // namespace mccs

@@ -72,6 +72,16 @@ Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts) 
   return strategy;
 }
 
+// Of this host. Unless a strategy names another one, lanes use the NIC at the daemon's own address,
+// if there is one.
+std::vector<std::string> RdmaAddressesOf(const CommunicatorEnvironment& environment) {
+  if (environment.rdma == nullptr) return {};
+  std::vector<std::string> addresses = environment.rdma->Addresses();
+  const auto own = std::ranges::find(addresses, environment.endpoint.host);
+  if (own != addresses.end()) std::rotate(addresses.begin(), own, own + 1);
+  return addresses;
+}
+
 }  // namespace
 
 Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
@@ -90,7 +100,7 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
                 .tenant = first.tenant,
                 .host = environment.position.host,
                 .endpoint = environment.endpoint,
-                .rdma = environment.rdma != nullptr,
+                .rdma_addresses = RdmaAddressesOf(environment),
                 .ranks = first.ranks,
                 .locals = {}},
       init_deadline_(kNever) {}
@@ -150,7 +160,9 @@ void Forming::Join(const JoinRequest& request) {
   join.set_endpoint_port(env_.endpoint.port);
   join.mutable_position()->set_pod(env_.position.pod);
   join.mutable_position()->set_rack(env_.position.rack);
-  join.set_rdma(env_.rdma != nullptr);
+  if (env_.rdma != nullptr && env_.rdma->works()) {
+    for (const std::string& address : expected_.rdma_addresses) join.add_rdma_addresses(address);
+  }
   joining_->Add(join);
 }
 
@@ -344,7 +356,7 @@ absl::StatusOr<Transport*> Forming::ChooseTransport() const {
   if (without.empty()) return env_.rdma;
   if (!env_.requires_rdma || members.hosts() == 1) return env_.transport;
   return absl::FailedPreconditionError(
-      absl::StrCat("no RDMA device at the address of ", members.HostNames(without),
+      absl::StrCat("no RDMA device on ", members.HostNames(without),
                    ", which `transport: rdma` in mccsd's configuration on host ",
                    env_.position.host, " requires; see mccsd --check-rdma on these hosts"));
 }
@@ -367,8 +379,12 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .waker = &waker_,
                          .counters = formation_.counters,
                          .pacing = env_.pacing};
-  for (int h = 0; h < members.hosts(); ++h)
+  for (int h = 0; h < members.hosts(); ++h) {
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
+    if (transport != env_.rdma) continue;
+    options.nics.push_back(
+        std::make_shared<const std::vector<std::string>>(members.RdmaAddressesOf(HostIndex(h))));
+  }
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
   if (formation_.limits.has_value()) formation_.lanes->SetRateLimits(*formation_.limits);
   state_ = State::kOpening;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/endpoint.h"
+#include "base/utf8.h"
 
 namespace mccs {
 
@@ -24,9 +26,27 @@ std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
 std::vector<HostIndex> Membership::HostsWithoutRdma() const {
   std::vector<HostIndex> without;
   for (int h = 0; h < roster.hosts_size(); ++h) {
-    if (!roster.hosts(h).rdma()) without.push_back(HostIndex(h));
+    if (roster.hosts(h).rdma_addresses().empty()) without.push_back(HostIndex(h));
   }
   return without;
+}
+
+std::vector<std::string> Membership::RdmaAddressesOf(HostIndex host) const {
+  const RdmaAddresses& addresses = roster.hosts(host.value()).rdma_addresses();
+  return {addresses.begin(), addresses.end()};
+}
+
+absl::Status CheckRdmaAddresses(const RdmaAddresses& addresses) {
+  if (static_cast<size_t>(addresses.size()) > kMaxRdmaAddresses) {
+    return absl::InvalidArgumentError(absl::StrCat(addresses.size(), " RDMA addresses, at most ",
+                                                   kMaxRdmaAddresses, " are allowed"));
+  }
+  for (const std::string& address : addresses) {
+    if (IsNumericAddress(address)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("RDMA address '", CutText(address, 64), "' is not numeric"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
@@ -49,6 +69,9 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
         host.endpoint_port() > 65535) {
       return reject("host ", host.name(), " has ", host.ranks_size(), " ranks (expected 1 to ",
                     kMaxLocalRanks, ") and port ", host.endpoint_port());
+    }
+    if (absl::Status addresses = CheckRdmaAddresses(host.rdma_addresses()); !addresses.ok()) {
+      return reject("host ", host.name(), " has ", addresses.message());
     }
     std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
     for (const cluster::Member& info : host.ranks()) {
@@ -78,8 +101,11 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
     return reject("it lists host ", expected.host, " at ", ToString(expected.endpoint), " as ",
                   members.HostName(members.self), " at ", ToString(endpoint));
   }
-  if (members.roster.hosts(members.self.value()).rdma() != expected.rdma) {
-    return reject("it lists host ", expected.host, expected.rdma ? " without" : " with", " RDMA");
+  for (const std::string& address : members.RdmaAddressesOf(members.self)) {
+    if (std::ranges::find(expected.rdma_addresses, address) != expected.rdma_addresses.end())
+      continue;
+    return reject("it lists RDMA address ", address, " of host ", expected.host,
+                  ", which has no RDMA device there");
   }
   return members;
 }

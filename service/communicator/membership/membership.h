@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "base/ids.h"
@@ -32,6 +33,7 @@ struct Membership {
   Endpoint EndpointOf(HostIndex host) const;
   std::string HostName(HostIndex host) const;
   std::vector<HostIndex> HostsWithoutRdma() const;
+  std::vector<std::string> RdmaAddressesOf(HostIndex host) const;
   // "h1, h3".
   std::string HostNames(const std::vector<HostIndex>& hosts) const;
 };
@@ -41,12 +43,18 @@ struct RosterExpectation {
   CommId id;            // from the unique id
   bool any_id = false;  // the rendezvous assigned another id, because the unique id may be reused
   std::string tenant;
-  std::string host;   // this host's name
-  Endpoint endpoint;  // where peers connect to it
-  bool rdma = false;  // it has an RDMA device there
+  std::string host;                         // this host's name
+  Endpoint endpoint;                        // where peers connect to it
+  std::vector<std::string> rdma_addresses = {};  // of its RDMA NICs
   int ranks = 0;
   std::vector<Rank> locals;  // ranks of this host
 };
+
+// Of the RDMA NICs of one host: at most so many.
+inline constexpr size_t kMaxRdmaAddresses = 16;
+using RdmaAddresses = google::protobuf::RepeatedPtrField<std::string>;
+// kInvalidArgument: too many, or not numeric.
+absl::Status CheckRdmaAddresses(const RdmaAddresses& addresses);
 
 // Validates and converts a roster. It comes from the daemon that a tenant's unique id names, which
 // may be an impostor. kDataLoss with the reason if it is invalid. Its parts are sent on, to the

@@ -302,7 +302,7 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
   known = join;
   known.DiscardUnknownFields();  // The roster has parts of it.
   joining_host.position = known.position();
-  joining_host.rdma = known.rdma();
+  joining_host.rdma_addresses = known.rdma_addresses();
   rendezvous.joined[rank] = &joining_host;
   if (rendezvous.joined.size() == static_cast<size_t>(rendezvous.ranks)) SendRoster(id, rendezvous);
 }
@@ -341,6 +341,10 @@ absl::Status Rendezvous::CheckJoin(const PendingRendezvous& rendezvous,
     return absl::InvalidArgumentError(absl::StrCat(joining_rank,
                                                    " exceeds the limit: ", kMaxLocalRanks,
                                                    " ranks of one communicator per host"));
+  }
+  if (absl::Status addresses = CheckRdmaAddresses(join.rdma_addresses()); !addresses.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(joining_rank, " joins with ", addresses.message()));
   }
   for (const auto& [other_rank, other] : joining_host.ranks) {
     const bool same_gpu = other.gpu().uuid() == join.gpu().uuid();
@@ -401,7 +405,7 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
     host->set_endpoint_host(joining_host.endpoint.host);
     host->set_endpoint_port(joining_host.endpoint.port);
     *host->mutable_position() = joining_host.position;
-    host->set_rdma(joining_host.rdma);
+    *host->mutable_rdma_addresses() = joining_host.rdma_addresses;
     for (auto& [rank, join] : joining_host.ranks) host->add_ranks()->Swap(join.mutable_rank());
   }
   log_.Info("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ", rendezvous.ranks,

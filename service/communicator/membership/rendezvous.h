@@ -33,6 +33,7 @@
 #include "base/ready_list.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/membership/membership.h"
 #include "service/communicator/turns/turn_cost.h"
 #include "service/communicator/turns/turn_queue.h"
 #include "service/transport/handshake.h"
@@ -96,7 +97,7 @@ class Rendezvous {
     std::unique_ptr<PeerLink> link;
     std::string name;
     Endpoint endpoint;
-    bool rdma = false;
+    RdmaAddresses rdma_addresses;
     cluster::Position position;
     std::map<int, peer::Join> ranks;
     bool notified = false;  // of the roster, which another host forwards to it

@@ -279,6 +279,7 @@ void PeerPair::OnCompletion(const Completion& completion) {
 }
 
 bool PeerPair::OnArrival(uint8_t returned) {
+  works_ = true;
   if (++owed_ > options_.receives) {
     Break(absl::UnavailableError("the peer uses more receives than it was granted"));
     return false;
@@ -326,6 +327,7 @@ void PeerPair::Complete(uint64_t through) {
     ++completed_;
     if (done.window != nullptr) domain_->ReturnWindow(std::move(done.window));
     if (!done.reports) continue;
+    works_ = true;
     if (User* const user = Find(done.user)) user->OnSent(done.cookie);
   }
   progress_at_ = clock_.Now();

@@ -133,6 +133,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // Both ends are connected.
   void SetUsable() { usable_ = true; }
   bool usable() const { return usable_ && connected_ && status_.ok(); }
+  // Something has passed over it, in either direction.
+  bool works() const { return works_; }
 
   // ---- Its end ----
 
@@ -245,6 +247,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   bool was_made_ = false;
   bool connected_ = false;
   bool usable_ = false;
+  bool works_ = false;
 
   absl::Status status_;
   bool stopped_ = false;  // nothing arrives any more

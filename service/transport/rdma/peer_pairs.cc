@@ -38,6 +38,11 @@ PeerPairs::Nic* PeerPairs::Find(const NicAddress& address) {
   return found == nics_.end() ? nullptr : &*found;
 }
 
+size_t PeerPairs::working_nics() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(nics_, [](const Nic& nic) { return nic.status.ok(); }));
+}
+
 const NicAttributes* PeerPairs::Attributes(const NicAddress& nic) const {
   const auto found = std::ranges::find(nics_, nic, &Nic::address);
   return found == nics_.end() ? nullptr : &found->verbs->attributes();

@@ -41,6 +41,7 @@ class PeerPairs final : private PeerPair::Owner {
   PeerPairs(const PeerPairs&) = delete;
 
   // Null: no such NIC.
+  size_t working_nics() const;  // whose device has not failed
   const NicAttributes* Attributes(const NicAddress& nic) const;
   // The tenant's domain on the NIC; it ends with its last user. kNotFound: no such NIC.
   absl::StatusOr<std::shared_ptr<PairDomain>> Domain(const NicDomain& domain);

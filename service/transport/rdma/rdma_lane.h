@@ -62,6 +62,7 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     shared_.memory.Leave(*this);
   }
   void Mark(uint8_t dscp) override { link_.Mark(dscp); }
+  bool works() const override { return link_.ready() && link_.pair()->works(); }
   std::optional<QueuePairState> queue_pair() const override {
     if (!link_.ready()) return std::nullopt;
     PeerPair& pair = *link_.pair();

@@ -37,11 +37,14 @@ class RdmaTransport final : public Transport {
                                          const RegionSpan& slots) override {
     return std::make_unique<RdmaRecvLane>(identity, shape, slots, shared_);
   }
+  bool works() const override { return pairs_.working_nics() > 0; }
   void Forget(const Region& region, std::shared_ptr<void> token) override {
     memory_->Forget(region, std::move(token));
   }
-  bool Serves(const std::string& address) const override {
-    return pairs_.Attributes({address}) != nullptr;
+  std::vector<std::string> Addresses() const override {
+    std::vector<std::string> addresses;
+    for (const RdmaNic& nic : nics_) addresses.push_back(nic.address.address);
+    return addresses;
   }
   bool pins_memory() const override { return true; }
   bool Poll() override {
@@ -64,7 +67,7 @@ class RdmaTransport final : public Transport {
 };
 
 inline TransportCounters RdmaTransport::counters() const {
-  TransportCounters sum{.devices = nics_.size(), .queue_pairs = pairs_.size()};
+  TransportCounters sum{.devices = pairs_.working_nics(), .queue_pairs = pairs_.size()};
   for (const RdmaNic& nic : nics_) {
     const VerbsNic::Counters of_nic = nic.verbs->counters();
     const MemoryTable::Usage memory = memory_->UsageOf(*nic.verbs);

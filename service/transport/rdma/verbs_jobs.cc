@@ -31,7 +31,7 @@ class VerbsJobs::Job final : public MappingJob {
   Call done_;
 };
 
-// What is dropped may be the last owner of an object, whose end is a job again.
+// A dropped job may be the last owner of an object, whose end is a job again.
 VerbsJobs::~VerbsJobs() {
   runner_.reset();
   while (!done_.empty()) {

@@ -74,11 +74,22 @@ TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
 TEST_F(LaneSetTest, NamesLanesThatAreNotUp) {
   OpenDoor(0);
   OpenDoor(1);
-  Make(0);  // host 1 accepts, but has no lanes of its own
-  ASSERT_FALSE(Run([&] { return lanes(0).ready(); }));
+  Make(0);  // host 1 closes the connections
+  ASSERT_FALSE(Run([&] { return lanes(0).ready(); }, kLaneReconnectTimeoutNs / 2));
   EXPECT_TRUE(hosts_[0].status.ok());
-  EXPECT_EQ(lanes(0).DescribeMissing(),
-            "channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400");
+  EXPECT_THAT(lanes(0).DescribeMissing(),
+              HasSubstr("channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400"));
+}
+
+TEST_F(LaneSetTest, FailsIfThePeerClosesEachConnection) {
+  OpenDoor(0);
+  OpenDoor(1);
+  Make(0);
+  const MonotonicNs begin = clock_.Now();
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_LT(clock_.Now() - begin, 2 * kLaneReconnectTimeoutNs);
+  EXPECT_THAT(hosts_[0].status.message(), HasSubstr("10.0.0.2:7400"));
+  EXPECT_LT(network_.streams_opened(), 100) << "it must not reconnect in a hot loop";
 }
 
 TEST_F(LaneSetTest, FailsIfFirstConnectionIsRefused) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/mentions.h"
+
 namespace mccs {
 namespace membership_test {
 
@@ -65,6 +67,27 @@ TEST(Membership, RejectsMissingAndDuplicateRanks) {
   EXPECT_THAT(Rejection(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
   EXPECT_THAT(Rejection(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks, expected 2"));
   EXPECT_THAT(Rejection(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
+}
+
+TEST(Membership, ChecksAddressesOfRdma) {
+  peer::Roster roster = Roster({{0}, {1}});
+  RosterExpectation expected = Expect(2, {0});
+  expected.rdma_addresses = {"10.0.0.1", "10.1.0.1"};
+  roster.mutable_hosts(0)->add_rdma_addresses("10.1.0.1");
+  ASSERT_EQ(Rejection(roster, expected), "accepted");
+  EXPECT_THAT(CheckRoster(roster, expected)->HostsWithoutRdma(),
+              testing::ElementsAre(HostIndex(1)));
+  roster.mutable_hosts(1)->add_rdma_addresses("name");
+  EXPECT_THAT(Rejection(roster, expected), Mentions("h1", "'name'", "not numeric"));
+  roster.mutable_hosts(1)->set_rdma_addresses(0, "10.0.0.2");
+  EXPECT_EQ(Rejection(roster, expected), "accepted");
+  for (size_t i = 0; i < kMaxRdmaAddresses; ++i) {
+    roster.mutable_hosts(1)->add_rdma_addresses("10.0.0.3");
+  }
+  EXPECT_THAT(Rejection(roster, expected), Mentions("h1", "17 RDMA addresses", "16"));
+  roster.mutable_hosts(1)->clear_rdma_addresses();
+  roster.mutable_hosts(0)->add_rdma_addresses("10.9.9.9");
+  EXPECT_THAT(Rejection(roster, expected), Mentions("h0", "10.9.9.9", "no RDMA device"));
 }
 
 TEST(Membership, RejectsRosterWithoutLocalRanks) {

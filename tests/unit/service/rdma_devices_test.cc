@@ -35,7 +35,7 @@ IbPortInfo Roce(const std::string& device, const std::string& address) {
 
 RdmaSurvey Survey(const std::vector<IbPortInfo>& ports, const RdmaConfig& config = {},
                   uint64_t locked = kUnlimitedBytes) {
-  return ChooseRdmaPorts(config, Host(), ports, locked);
+  return ChooseRdmaPorts(config, {"0.0.0.0", 7400}, Host(), ports, locked);
 }
 
 TEST(RdmaDevices, APortWithAnAddressOfTheHostIsUsed) {
@@ -44,8 +44,6 @@ TEST(RdmaDevices, APortWithAnAddressOfTheHostIsUsed) {
   EXPECT_EQ(survey.ports[0].use->gid.index, 3);
   EXPECT_EQ(survey.ports[0].use->address, "10.0.0.1");
   EXPECT_THAT(WhyNoRdma(survey), IsEmpty());
-  EXPECT_EQ(DescribeTransport(survey, TransportChoice::kAuto), "rdma (mlx5_0/1 at 10.0.0.1)");
-  EXPECT_EQ(DescribeTransport(survey, TransportChoice::kTcp), "tcp (`transport: tcp`)");
   EXPECT_THAT(RenderSurvey(survey), Mentions("mlx5_0 port 1", "RoCE v2 10.0.0.1", "any (mlx5)",
                                              "GID 3 at 10.0.0.1", "RDMA can be used"));
 }
@@ -76,10 +74,12 @@ TEST(RdmaDevices, ReasonsNameTheDeviceTheValueAndTheRemedy) {
               Mentions("locked memory", "8 MiB", "LimitMEMLOCK"));
   EXPECT_THAT(WhyNoRdma(Survey({})), Mentions("no RDMA device"));
   const RdmaSurvey no_library =
-      ChooseRdmaPorts({}, Host(), absl::NotFoundError("libibverbs.so.1 is missing"), 0);
+      ChooseRdmaPorts({}, {"0.0.0.0", 7400}, Host(),
+                      absl::NotFoundError("libibverbs.so.1 is missing; install it"), 0);
   EXPECT_THAT(WhyNoRdma(no_library), Mentions("libibverbs.so.1", "install"));
-  EXPECT_THAT(DescribeTransport(Survey({}), TransportChoice::kAuto),
-              Mentions("tcp", "no RDMA device"));
+  EXPECT_THAT(WhyNoRdma(ChooseRdmaPorts({}, {"10.9.0.1", 7400}, Host(),
+                                        {{Roce("mlx5_0", "10.0.0.1")}}, kUnlimitedBytes)),
+              Mentions("mlx5_0", "does not listen", "10.0.0.1", "`listen`", "0.0.0.0:7400"));
 }
 
 TEST(RdmaDevices, ASubnetIsCheckedAsItIsRead) {
