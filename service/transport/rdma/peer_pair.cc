@@ -130,7 +130,7 @@ void PeerPair::Write(LaneNumber user, WorkRequest request, wire::ImmediateFields
 }
 
 void PeerPair::SendBytes(LaneNumber user, const VerbsMessage& message) {
-  MCCS_CHECK(HasRoomForLocal() && peer_receives_ > 0);
+  MCCS_CHECK(HasRoomFor(0, /*local=*/1) && peer_receives_ > 0);
   --peer_receives_;
   WorkRequest request;
   request.kind = WorkRequest::Kind::kMessage;
@@ -142,7 +142,7 @@ void PeerPair::SendBytes(LaneNumber user, const VerbsMessage& message) {
 
 absl::StatusOr<std::shared_ptr<WindowBinding>> PeerPair::Bind(
     LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory) {
-  if (!HasRoomForLocal()) {
+  if (!HasRoomFor(/*messages=*/1, /*local=*/1)) {
     if (usable()) waiting_.push_back(user);
     return nullptr;
   }
@@ -178,7 +178,7 @@ void PeerPair::Unbind(Unbinding unbinding) {
 }
 
 void PeerPair::QueueUnbindings() {
-  while (!unbinding_.empty() && HasRoomForLocal()) {
+  while (!unbinding_.empty() && HasRoomFor(0, /*local=*/1)) {
     Unbinding next = std::move(unbinding_.front());
     unbinding_.pop_front();
     WorkRequest request;
@@ -210,7 +210,7 @@ uint8_t PeerPair::TakeReturns() {
 
 bool PeerPair::Flush() {
   QueueUnbindings();
-  if (owed_ >= options_.receives / 2u && HasRoomForLocal() && peer_receives_ > 0) {
+  if (owed_ >= options_.receives / 2u && HasRoomFor(0, /*local=*/1) && peer_receives_ > 0) {
     wire::PairMessage message{};
     message.kind = wire::PairMessageKind::kReturn;
     Send(LaneNumber(), message);

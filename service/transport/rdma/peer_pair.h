@@ -181,8 +181,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     static_assert(sizeof(Message) == kMessageBytes);
     SendBytes(user, std::bit_cast<VerbsMessage>(message));
   }
-  // Binds an unused window to the memory, for the peer. The binding ends with its last reference.
-  // Null: there is no room or window now; OnProgress follows. Errors: the device's.
+  // Binds an unused window to the memory, for the peer, and leaves room for a message with its key.
+  // The binding ends with its last reference. Null: there is no room or window now; OnProgress
+  // follows. Errors: the device's.
   // REQUIRES: the NIC has windows; the memory is ready.
   absl::StatusOr<std::shared_ptr<WindowBinding>> Bind(
       LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory);
@@ -213,11 +214,11 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     std::shared_ptr<RegisteredMemory> memory;
   };
 
-  bool HasRoomFor(uint32_t count) const {
-    return usable() && outstanding_.size() + count <= options_.requests && peer_receives_ > count;
+  // `messages`: requests that take an entry at the peer. `local`: others.
+  bool HasRoomFor(uint32_t messages, uint32_t local = 0) const {
+    return usable() && outstanding_.size() + messages + local <= options_.requests &&
+           (messages == 0 || peer_receives_ > messages);
   }
-  // For requests of this host's own, which take no entry.
-  bool HasRoomForLocal() const { return usable() && outstanding_.size() < options_.requests; }
   User* Find(LaneNumber number);
   void SendBytes(LaneNumber user, const VerbsMessage& message);
   void Queue(const WorkRequest& request, Outstanding outstanding);

@@ -105,7 +105,7 @@ bool RdmaRecvLane::SendCredit() {
   const bool few_places = placed_ - delivered() <= slots / 2;
   if (!slots_sent_ || (!is_short && !few_places)) return false;
   if (few_places && !is_short && !Decided().has_value()) return false;
-  // For the message, and the binding of a window.
+  // For the message, and the binding of one window.
   if (!link_.pair()->Claim(link_.number(), 2)) return false;
   wire::CreditMessage message{};
   message.kind = wire::PairMessageKind::kCredit;
@@ -135,6 +135,7 @@ std::optional<RegionSpan> RdmaRecvLane::Decided() const {
 }
 
 void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
+  const Region* region = nullptr;  // of the places so far
   for (; message->places < message->addresses.size() && link_.ready(); ++placed_) {
     std::optional<RegionSpan> memory = Decided();
     if (!memory.has_value()) return;
@@ -150,16 +151,21 @@ void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
     const SliceTag& tag = has_slots() ? entry.expected_tag : entry.tag;
     const uint32_t check = wire::CheckOf(tag);
     std::optional<Location> location = Location{};
-    if (memory->bytes > 0) location = Locate(*memory);
+    if (memory->bytes > 0) {
+      // All places of a message have its key, tag and length. Those in slots have none. So only the
+      // first one may bind a window.
+      const bool same = memory->region == region && message->tag_check == check &&
+                        message->bytes == memory->bytes;
+      if (region != nullptr && !same) return;
+      location = Locate(*memory);
+    }
     if (!location.has_value()) return;
     if (location->address != 0) {
-      // All places of a message have its key, tag and length. Those in slots have none.
-      const bool same = message->key == location->key && message->tag_check == check &&
-                        message->bytes == memory->bytes;
-      if (message->bytes != 0 && !same) {
+      if (region != nullptr && message->key != location->key) {
         if (location->bounce != nullptr) location->bounce->used = false;
         return;
       }
+      region = memory->region;
       message->key = location->key;
       message->tag_check = check;
       message->bytes = static_cast<uint32_t>(memory->bytes);

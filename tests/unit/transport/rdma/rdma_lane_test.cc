@@ -19,6 +19,20 @@ using namespace rdma_test;
 
 class RdmaLaneTest : public RdmaWorld {};
 
+// Uses a queue pair and memory beside the lanes.
+class IdleUser final : public PeerPair::User, public MemoryTable::Waiter {
+ public:
+  void OnSent(uint64_t) override {}
+  void OnWriteFault(uint64_t) override {}
+  void OnMessage(const wire::PairMessage&) override {}
+  void OnWritten(const wire::ImmediateFields&, uint32_t) override {}
+  void OnProgress() override { ++progress; }
+  void OnPairLost(const absl::Status&) override {}
+  void OnRegistered() override {}
+
+  int progress = 0;
+};
+
 TEST_F(RdmaLaneTest, ASliceCostsOneRequestAndOneCompletionAtEachEnd) {
   Start(2);
   Lane& lane = Open(0, 1);
@@ -163,6 +177,53 @@ TEST_F(RdmaLaneTest, MemoryThatCannotBeRegisteredIsCopied) {
   EXPECT_EQ(std::ranges::count(there.span(), std::byte{7}), static_cast<ptrdiff_t>(kBytes));
   EXPECT_EQ(slotless.recv->counters().copied_bytes, kBytes);
   EXPECT_GE(lane.send->counters().copied_bytes, kBytes);
+}
+
+// Each binds a window: a message has places of one region only.
+TEST_F(RdmaLaneTest, PlacesInTwoRegionsDoNotOverfillTheQueuePair) {
+  Start(2);
+  Lane& lane = Open(1, 0);  // the receiver makes the queue pair
+  lane.send->WaitForPlaces();
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  const auto pair = host(0).pairs().FindOrMake(
+      {.queues = IdentityAt(false, 1, 0, 0, kTenant).queues, .peer_gid = nic(1).attributes().gid});
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  ASSERT_TRUE((*pair)->usable());
+  IdleUser user;
+  const LaneNumber number = *(*pair)->Join(user);
+  const auto domain = host(0).pairs().Domain(IdentityAt(false, 1, 0, 0, kTenant).queues.domain);
+  ASSERT_TRUE(domain.ok());
+  constexpr size_t kBytes = 20'000;
+  const OwnedMemory first(std::vector<std::byte>(kBytes, std::byte{0}));
+  const OwnedMemory second(std::vector<std::byte>(kBytes, std::byte{0}));
+  std::shared_ptr<RegisteredMemory> memory;
+  for (const OwnedMemory* const used : {&first, &second}) {
+    memory = host(0).memory().Use(*used, *domain, user);
+    ASSERT_TRUE(RunUntil([&] { return memory->ready(); }));
+  }
+  // The device does nothing: requests collect until there is room for two more.
+  fabric_->hangs = true;
+  std::vector<std::shared_ptr<WindowBinding>> bindings;
+  while ((*pair)->Claim(number, 3)) {
+    const auto bound = (*pair)->Bind(number, memory);
+    ASSERT_TRUE(bound.ok());
+    if (*bound != nullptr) bindings.push_back(*bound);
+    host(0).transport.Poll();
+  }
+  ASSERT_TRUE((*pair)->Claim(number, 2));
+  ASSERT_TRUE(lane.recv->Expect(0, WholeOf(first), {}));
+  ASSERT_TRUE(lane.recv->Expect(1, WholeOf(second), {}));
+  for (int i = 0; i < 10; ++i) lane.recv->Poll();
+
+  fabric_->hangs = false;
+  const OwnedMemory source(std::vector<std::byte>(kBytes, std::byte{7}));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(*lane.send->Post(WholeOf(source), {}));
+  ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == 2; }));
+  EXPECT_EQ(lane.recv->Landed(0), Landing::kDirect);
+  EXPECT_EQ(lane.recv->Landed(1), Landing::kDirect);
+  EXPECT_EQ(lane.send->counters().reconnects, 0u);
+  bindings.clear();
+  (*pair)->Leave(number);
 }
 
 TEST_F(RdmaLaneTest, SlotsThatCannotBeRegisteredEndTheLaneWithTheReason) {
