@@ -78,7 +78,6 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
     used_.reset();
-    EndBounce();
     if (auto domain = shared_.pairs.Domain(this->queues().domain); domain.ok()) domain_ = *domain;
     link_.Attach(std::move(connection), this->queues());
   }
@@ -116,16 +115,17 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   const NicAttributes& nic() const { return domain_->attributes(); }
 
   // The bounce buffer, unused and registered; null: not now. May end the lane.
-  BounceBuffer* UseBounce(uint32_t bytes) {
+  std::shared_ptr<BounceBuffer> UseBounce(uint32_t bytes) {
     if (bounce_ == nullptr) bounce_ = std::make_shared<BounceBuffer>(bytes);
     if (bounce_->used) return nullptr;
     const std::shared_ptr<RegisteredMemory> memory = UseMemory(*bounce_);
     if (!memory->ready() && !memory->pending()) link_.link().FailLocally(memory->status());
-    return memory->ready() ? bounce_.get() : nullptr;
+    return memory->ready() ? bounce_ : nullptr;
   }
   void ReleaseBounce() {
     if (bounce_ != nullptr) bounce_->used = false;
   }
+  // Another one is used from now on. The NIC's and the peer's access to this one ends.
   void EndBounce() {
     if (bounce_ != nullptr) shared_.memory.Forget(*bounce_, bounce_);
     bounce_.reset();
@@ -261,7 +261,7 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
     SliceNumber slice = 0;
     bool given = false;
     RegionSpan memory;  // of its owner; none: it is discarded
-    BounceBuffer* bounce = nullptr;
+    std::shared_ptr<BounceBuffer> bounce = nullptr;
     // Without slots, of a slice without payload: its owner has been asked for memory all the same.
     bool asked = false;
     bool found = false;
@@ -269,7 +269,7 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   struct Location {
     uint64_t address = 0;
     uint32_t key = 0;
-    BounceBuffer* bounce = nullptr;
+    std::shared_ptr<BounceBuffer> bounce = nullptr;
   };
 
   // RdmaLaneLink::Owner

@@ -190,7 +190,7 @@ std::optional<RdmaRecvLane::Location> RdmaRecvLane::Locate(const RegionSpan& mem
     location.bounce = UseBounce(shape_.slot_bytes);
     if (location.bounce == nullptr) return std::nullopt;
     location.address = reinterpret_cast<uintptr_t>(location.bounce->address());
-    region = location.bounce;
+    region = location.bounce.get();
     written = UseMemory(*region);
   }
   std::erase_if(bindings_, [](const auto& known) { return known.second->revoked(); });
@@ -256,7 +256,7 @@ std::optional<wire::LaneHello> RdmaRecvLane::MakeHello() {
     return std::nullopt;
   }
   EndAccess();
-  EndBounce();
+  EndBounce();  // not before: a slice may have been on its way into it
   placed_ = announced_ = delivered();
   slots_sent_ = false;
   sent_credit_ = credit();

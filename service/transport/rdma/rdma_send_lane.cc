@@ -61,7 +61,9 @@ bool RdmaSendLane::Poll() {
   return moved;
 }
 
+// The NIC may still read the bounce buffer for the last connection.
 void RdmaSendLane::Attach(std::unique_ptr<Connection> connection) {
+  EndBounce();
   bounced_.reset();
   RdmaLaneEnd::Attach(std::move(connection));
 }
@@ -194,7 +196,7 @@ bool RdmaSendLane::SetSource(const Entry& entry, WorkRequest* request,
   *kept = UseMemory(*entry.payload.region);
   if ((*kept)->pending()) return false;
   if (!(*kept)->ready()) {
-    BounceBuffer* const bounce = UseBounce(shape_.slot_bytes);
+    const std::shared_ptr<BounceBuffer> bounce = UseBounce(shape_.slot_bytes);
     if (bounce == nullptr) return false;
     std::memcpy(bounce->address(), entry.payload.address(), entry.payload.bytes);
     copied_bytes_ += entry.payload.bytes;

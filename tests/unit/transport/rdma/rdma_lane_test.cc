@@ -226,6 +226,33 @@ TEST_F(RdmaLaneTest, PlacesInTwoRegionsDoNotOverfillTheQueuePair) {
   (*pair)->Leave(number);
 }
 
+// The peer's NIC may still write the bounce buffer over the last queue pair.
+TEST_F(RdmaLaneTest, ASliceInFlightToABounceBufferSurvivesAnotherConnection) {
+  Start(2, {.portion_bytes = 1'000});
+  Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/false);
+  Lane& other = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane) && Ready(other); }));
+  constexpr size_t kBytes = 50'000;
+  const OwnedMemory source(std::vector<std::byte>(kBytes, std::byte{7}));
+  const OwnedMemory there(std::vector<std::byte>(2 * kBytes, std::byte{0}));
+  fabric_->registration_failure = absl::ResourceExhaustedError("the limit of locked memory");
+  fabric_->registration_failures = 1;  // not of the bounce buffer
+  for (SliceNumber n = 0; n < 2; ++n) {
+    ASSERT_TRUE(lane.recv->Expect(n, WholeOf(there).Part(n * kBytes, kBytes), {}));
+  }
+  const uint64_t requests = nic(0).counters().requests;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(*lane.send->Post(WholeOf(source), {}));
+  const auto writes = [&] { return nic(0).counters().requests - requests > 2; };
+  ASSERT_TRUE(RunUntil(writes)) << "two announcements, and the first slice";
+  for (int i = 0; i < 10; ++i) Advance();  // to its middle
+  Attach(lane);
+  ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == 2; }));
+  EXPECT_EQ(std::ranges::count(there.span(), std::byte{7}), static_cast<ptrdiff_t>(2 * kBytes));
+  EXPECT_EQ(lane.recv->Landed(0), Landing::kDirect);
+  EXPECT_TRUE(Ready(other)) << "the queue pair works";
+  EXPECT_EQ(nic(1).access_errors(), 0u);
+}
+
 TEST_F(RdmaLaneTest, SlotsThatCannotBeRegisteredEndTheLaneWithTheReason) {
   Start(2);
   fabric_->registration_failure = absl::ResourceExhaustedError("the limit of locked memory");
