@@ -21,7 +21,7 @@ constexpr size_t kTriedNumbers = 64;
 // The entries of one receive queue may need this part of the device's completion queue at most.
 constexpr uint32_t kSharesOfCompletions = 8;
 // wr_id of receives: this bit, the id of the receive queue, the entry in the lower half.
-constexpr uint64_t kReceived = uint64_t{1} << 63;
+constexpr uint64_t kReceived = kIdLimit;
 
 uint16_t MtuBytes(ibv_mtu mtu) { return static_cast<uint16_t>(128u << mtu); }
 

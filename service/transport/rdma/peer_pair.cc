@@ -16,9 +16,19 @@ namespace {
 // At least one request in so many is signaled, so that room is freed in time.
 constexpr uint32_t kSignalEvery = 16;
 constexpr size_t kMaxLanes = size_t{1} << 16;
-// A request's id: the serial of its pair, and its number. A completion of a pair that has ended may
-// be polled when another one has its queue pair's number.
-constexpr int kSerialShift = 40;
+// A request's id. A completion of a pair that has ended may be polled when another one has its
+// queue pair's number. Both parts wrap around.
+//
+//    63  62                    40 39             0
+//   | 0 | serial of the pair     | request number |
+constexpr int kSerialBits = 23;
+constexpr int kNumberBits = 40;
+constexpr uint64_t kNumberMask = (uint64_t{1} << kNumberBits) - 1;
+static_assert(uint64_t{1} << (kSerialBits + kNumberBits) == kIdLimit);
+
+uint64_t FirstId(uint32_t serial) {
+  return uint64_t{serial & ((uint32_t{1} << kSerialBits) - 1)} << kNumberBits;
+}
 
 }  // namespace
 
@@ -28,7 +38,7 @@ PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock
       owner_(owner),
       clock_(clock),
       options_(options),
-      completed_(uint64_t{options.serial} << kSerialShift) {
+      first_id_(FirstId(options.serial)) {
   MCCS_CHECK(options.receives >= kLeastReceives);
 }
 
@@ -194,7 +204,7 @@ void PeerPair::QueueUnbindings() {
 
 void PeerPair::Queue(const WorkRequest& request, Outstanding outstanding) {
   WorkRequest& queued = batch_.emplace_back(request);
-  queued.id = completed_ + outstanding_.size();
+  queued.id = first_id_ | ((completed_ + outstanding_.size()) & kNumberMask);
   queued.signaled = ++unsignaled_ >= kSignalEvery;
   if (queued.signaled) unsignaled_ = 0;
   batch_reports_ |=
@@ -221,8 +231,10 @@ bool PeerPair::Flush() {
     batch_.back().signaled = true;
     unsignaled_ = 0;
   }
+  uint64_t end = completed_ + outstanding_.size() - batch_.size();
   for (const WorkRequest& request : batch_) {
-    if (request.signaled) signaled_end_ = request.id + 1;
+    ++end;
+    if (request.signaled) signaled_end_ = end;
   }
   const absl::Status posted = queue_pair_->Post(batch_);
   batch_.clear();
@@ -257,11 +269,8 @@ void PeerPair::OnCompletion(const Completion& completion) {
     case Completion::Kind::kMessage: {
       const auto message = std::bit_cast<wire::PairMessage>(completion.message);
       if (!OnArrival(message.returned) || message.kind == wire::PairMessageKind::kReturn) break;
-      if (User* const user = Find(LaneNumber(message.lane))) {
-        user->OnMessage(message);
-      } else {
-        ++unknown_;
-      }
+      // Nobody: its lane has ended.
+      if (User* const user = Find(LaneNumber(message.lane))) user->OnMessage(message);
       break;
     }
     case Completion::Kind::kWritten: {
@@ -269,8 +278,6 @@ void PeerPair::OnCompletion(const Completion& completion) {
       if (!OnArrival(immediate.returned)) break;
       if (User* const user = Find(LaneNumber(immediate.lane))) {
         user->OnWritten(immediate, completion.bytes);
-      } else {
-        ++unknown_;
       }
       break;
     }
@@ -296,19 +303,16 @@ void PeerPair::WakeWaiting() {
 }
 
 void PeerPair::OnRequest(const Completion& completion) {
-  if (completion.id < completed_ || completion.id - completed_ >= outstanding_.size()) {
-    ++unknown_;
-    return;
-  }
-  if (completion.status == CompletionStatus::kSuccess) return Complete(completion.id);
+  // Otherwise it is of an earlier pair, or of a faulty NIC.
+  const uint64_t ahead = (completion.id - completed_) & kNumberMask;
+  const bool is_own = (completion.id & ~kNumberMask) == first_id_ && ahead < outstanding_.size();
+  if (!is_own) return;
+  const uint64_t number = completed_ + ahead;
+  if (completion.status == CompletionStatus::kSuccess) return Complete(number);
   if (completion.status == CompletionStatus::kFlushed) {
     return Break(absl::UnavailableError("the queue pair has failed"));
   }
-  if (completion.id > completed_) Complete(completion.id - 1);
-  const Outstanding& failed = outstanding_.front();
-  if (completion.status == CompletionStatus::kRemoteAccess && failed.reports) {
-    if (User* const user = Find(failed.user)) user->OnWriteFault(failed.cookie);
-  }
+  if (ahead > 0) Complete(number - 1);
   Break(absl::UnavailableError(
       absl::StrCat("RDMA request failed: ", std::string(Name(completion.status)), " (vendor error ",
                    completion.vendor_error, ")")));

@@ -73,8 +73,6 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     virtual ~User() = default;
     // The request with this cookie, and all earlier ones of this user, have taken effect.
     virtual void OnSent(uint64_t cookie) = 0;
-    // The peer's NIC did not accept the write with this cookie. OnPairLost follows.
-    virtual void OnWriteFault(uint64_t cookie) = 0;
     virtual void OnMessage(const wire::PairMessage& message) = 0;
     virtual void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) = 0;
     // The pair has been made or connected, or what was refused for lack of room may succeed now.
@@ -96,7 +94,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     PairKey key;
     wire::PairName name{};
     bool is_maker = false;    // this end has offered it
-    uint32_t serial = 0;      // of the pairs of a NIC: part of the ids of its requests
+    uint32_t serial = 0;      // of the pairs of a NIC: its lowest 23 bits are in request ids
     uint32_t requests = 128;  // of the queue pair
     uint8_t receives = 64;    // entries that the peer may use; at least kLeastReceives
   };
@@ -172,8 +170,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     return false;
   }
   // Each queues a request for Flush. REQUIRES: room.
-  // `cookie`: for OnSent and OnWriteFault. `source`: kept until the request is complete; may be
-  // null.
+  // `cookie`: for OnSent. `source`: kept until the request is complete; may be null.
   void Write(LaneNumber user, WorkRequest request, wire::ImmediateFields immediate, uint64_t cookie,
              std::shared_ptr<RegisteredMemory> source);
   template <typename Message>
@@ -192,9 +189,6 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
 
   // Of its NIC's completion queue.
   void OnCompletion(const Completion& completion);
-
-  // Messages and slices for lanes that do not exist, dropped.
-  uint64_t unknown() const { return unknown_; }
 
  private:
   friend class WindowBinding;
@@ -264,7 +258,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   bool batch_reports_ = false;  // one of it must be known to be complete
   std::deque<Outstanding> outstanding_;
   std::deque<Unbinding> unbinding_;  // for which there was no room, or of a broken pair
-  uint64_t completed_;               // requests before outstanding_.front()
+  const uint64_t first_id_;          // of its requests
+  uint64_t completed_ = 0;           // requests before outstanding_.front()
   uint32_t unsignaled_ = 0;          // since the last signaled one
   uint64_t signaled_end_ = 0;        // requests up to the last one that is signaled and posted
   bool waits_ = false;               // for the completion of one of them
@@ -272,7 +267,6 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
 
   uint32_t peer_receives_ = 0;  // entries at the peer that this end may use
   uint32_t owed_ = 0;           // entries here, consumed by the peer, that were not returned
-  uint64_t unknown_ = 0;
 };
 
 // The access of a pair's peer to registered memory, by a window. It ends with the last reference,

@@ -79,7 +79,7 @@ class PeerPairs final : private PeerPair::Owner {
     MonotonicNs ends_at = kNever;  // with port_error: when its pairs end
     absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
     absl::flat_hash_map<QueuePairNumber, std::shared_ptr<PeerPair>> by_number;
-    uint32_t last_serial = 0;  // of its pairs; only the lowest 24 bits count
+    uint32_t last_serial = 0;  // of its pairs
   };
 
   // PeerPair::Owner

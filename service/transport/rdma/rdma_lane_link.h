@@ -90,7 +90,6 @@ class RdmaLaneLink final : public PeerPair::User {
   };
 
   void OnSent(uint64_t cookie) override { owner_.OnSent(cookie); }
-  void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
   void OnProgress() override { owner_.OnProgress(); }

@@ -74,6 +74,9 @@ class ProtectionDomain {
 inline constexpr size_t kMessageBytes = 64;
 using VerbsMessage = std::array<std::byte, kMessageBytes>;
 
+// The NIC's own receive entries have larger ids.
+inline constexpr uint64_t kIdLimit = uint64_t{1} << 63;
+
 struct WorkRequest {
   enum class Kind : uint8_t {
     kMessage,     // `message`, into an entry of the peer's receive queue
@@ -84,7 +87,7 @@ struct WorkRequest {
   Kind kind = Kind::kMessage;
   // Completes with a Completion; others complete without one, before the next signaled one.
   bool signaled = false;
-  uint64_t id = 0;  // of the completion
+  uint64_t id = 0;  // of the completion; less than kIdLimit
 
   VerbsMessage message{};
 

@@ -120,6 +120,7 @@ class FakeQueuePair final : public QueuePair {
     for (const WorkRequest& request : requests) {
       Pending& pending = pending_.emplace_back();
       pending.request = request;
+      MCCS_CHECK(request.id < kIdLimit);
       ++nic_.counters_.requests;
       if (request.inlined) {
         MCCS_CHECK(request.bytes <= fabric_.options_.inline_bytes);

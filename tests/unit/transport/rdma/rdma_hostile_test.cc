@@ -22,7 +22,6 @@ using namespace rdma_test;
 class SilentUser final : public PeerPair::User {
  public:
   void OnSent(uint64_t) override {}
-  void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage& message) override { messages.push_back(message); }
   void OnWritten(const wire::ImmediateFields&, uint32_t) override {}
   void OnProgress() override {}

@@ -23,7 +23,6 @@ class RdmaLaneTest : public RdmaWorld {};
 class IdleUser final : public PeerPair::User, public MemoryTable::Waiter {
  public:
   void OnSent(uint64_t) override {}
-  void OnWriteFault(uint64_t) override {}
   void OnMessage(const wire::PairMessage&) override {}
   void OnWritten(const wire::ImmediateFields&, uint32_t) override {}
   void OnProgress() override { ++progress; }
