@@ -23,11 +23,10 @@ absl::StatusOr<ProtectionDomain*> PairDomain::Open() {
   return verbs_.get();
 }
 
-absl::StatusOr<std::unique_ptr<MemoryWindow>> PairDomain::TakeWindow(std::function<void()> retry) {
+absl::StatusOr<std::unique_ptr<MemoryWindow>> PairDomain::TakeWindow() {
   if (windows_.size() <= kFewWindows) MakeWindows();
   if (windows_.empty()) {
     MCCS_RETURN_IF_ERROR(windows_status_);
-    waiting_.push_back(std::move(retry));
     return nullptr;
   }
   std::unique_ptr<MemoryWindow> window = std::move(windows_.back());

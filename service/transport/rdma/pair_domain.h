@@ -36,9 +36,10 @@ class PairDomain : public std::enable_shared_from_this<PairDomain> {
   // The domain itself, made by the first call. THREAD: any; may block.
   absl::StatusOr<ProtectionDomain*> Open();
 
-  // An unused window; null: there is none yet, and `retry` is called when there may be one. Errors:
-  // the device's.
-  absl::StatusOr<std::unique_ptr<MemoryWindow>> TakeWindow(std::function<void()> retry);
+  // An unused window; null: there is none yet. Errors: the device's.
+  absl::StatusOr<std::unique_ptr<MemoryWindow>> TakeWindow();
+  // Calls `retry` once, when TakeWindow may succeed. REQUIRES: it has returned null.
+  void AwaitWindows(std::function<void()> retry) { waiting_.push_back(std::move(retry)); }
   // REQUIRES: it is not bound any more.
   void ReturnWindow(std::unique_ptr<MemoryWindow> window) { windows_.push_back(std::move(window)); }
 
@@ -53,8 +54,8 @@ class PairDomain : public std::enable_shared_from_this<PairDomain> {
 
   std::vector<std::unique_ptr<MemoryWindow>> windows_;
   bool making_ = false;
-  absl::Status windows_status_;  // of the last attempt to make some
-  std::vector<std::function<void()>> waiting_;
+  absl::Status windows_status_;                 // of the last attempt to make some
+  std::vector<std::function<void()>> waiting_;  // at most one of each queue pair
 };
 
 }  // namespace mccs

@@ -102,24 +102,32 @@ absl::StatusOr<LaneNumber> PeerPair::Join(User& user) {
   // Numbers are not used again soon: what the peer sends to a lane that has ended is dropped.
   do {
     last_number_ = LaneNumber(static_cast<uint16_t>(last_number_.value() + 1));
-  } while (!users_.try_emplace(last_number_, &user).second);
+  } while (!users_.try_emplace(last_number_, Member{.user = &user}).second);
   return last_number_;
 }
 
 void PeerPair::Leave(LaneNumber number) {
-  users_.erase(number);
+  const auto member = users_.find(number);
+  if (member->second.waits) std::erase(waiting_, number);
+  users_.erase(member);
   if (users_.empty()) Break(absl::UnavailableError("no lane uses the queue pair"));
 }
 
 PeerPair::User* PeerPair::Find(LaneNumber number) {
   const auto found = users_.find(number);
-  return found == users_.end() ? nullptr : found->second;
+  return found == users_.end() ? nullptr : found->second.user;
+}
+
+void PeerPair::Await(LaneNumber number) {
+  const auto member = users_.find(number);
+  if (member == users_.end() || std::exchange(member->second.waits, true)) return;
+  waiting_.push_back(number);
 }
 
 void PeerPair::Progress() {
   const auto users = users_;  // they may leave
-  for (const auto& [number, user] : users) {
-    if (users_.contains(number)) user->OnProgress();
+  for (const auto& [number, member] : users) {
+    if (users_.contains(number)) member.user->OnProgress();
   }
 }
 
@@ -153,14 +161,20 @@ void PeerPair::SendBytes(LaneNumber user, const VerbsMessage& message) {
 absl::StatusOr<std::shared_ptr<WindowBinding>> PeerPair::Bind(
     LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory) {
   if (!HasRoomFor(/*messages=*/1, /*local=*/1)) {
-    if (usable()) waiting_.push_back(user);
+    if (usable()) Await(user);
     return nullptr;
   }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MemoryWindow> window,
-                        domain_->TakeWindow([known = weak_from_this()] {
-                          if (const auto pair = known.lock()) pair->Progress();
-                        }));
-  if (window == nullptr) return nullptr;
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MemoryWindow> window, domain_->TakeWindow());
+  if (window == nullptr) {
+    if (std::exchange(awaits_windows_, true)) return nullptr;
+    domain_->AwaitWindows([known = weak_from_this()] {
+      const auto pair = known.lock();
+      if (pair == nullptr) return;
+      pair->awaits_windows_ = false;
+      pair->Progress();
+    });
+    return nullptr;
+  }
   WorkRequest request;
   request.kind = WorkRequest::Kind::kBind;
   request.local = memory->memory().data();
@@ -297,7 +311,9 @@ bool PeerPair::OnArrival(uint8_t returned) {
 
 void PeerPair::WakeWaiting() {
   if (waiting_.empty() || !HasRoomFor(1)) return;
-  for (const LaneNumber number : std::exchange(waiting_, {})) {
+  const std::vector<LaneNumber> woken = std::exchange(waiting_, {});
+  for (const LaneNumber number : woken) users_.at(number).waits = false;
+  for (const LaneNumber number : woken) {
     if (User* const user = Find(number)) user->OnProgress();
   }
 }
@@ -387,8 +403,8 @@ void PeerPair::DropUses() {
 
 void PeerPair::TellLost() {
   const auto users = users_;  // they may leave
-  for (const auto& [number, user] : users) {
-    if (users_.contains(number)) user->OnPairLost(status_);
+  for (const auto& [number, member] : users) {
+    if (users_.contains(number)) member.user->OnPairLost(status_);
   }
 }
 

@@ -166,7 +166,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // it is told when to try again (OnProgress).
   bool Claim(LaneNumber user, uint32_t count) {
     if (HasRoomFor(count)) return true;
-    if (usable()) waiting_.push_back(user);
+    if (usable()) Await(user);
     return false;
   }
   // Each queues a request for Flush. REQUIRES: room.
@@ -214,6 +214,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
            (messages == 0 || peer_receives_ > messages);
   }
   User* Find(LaneNumber number);
+  // The user's OnProgress is called when there is room.
+  void Await(LaneNumber number);
   void SendBytes(LaneNumber user, const VerbsMessage& message);
   void Queue(const WorkRequest& request, Outstanding outstanding);
   void Unbind(Unbinding unbinding);
@@ -250,10 +252,15 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   MonotonicNs stopped_at_ = 0;
   bool settled_ = false;
 
-  absl::flat_hash_map<LaneNumber, User*> users_;
+  struct Member {
+    User* user = nullptr;
+    bool waits = false;  // it is in waiting_
+  };
+  absl::flat_hash_map<LaneNumber, Member> users_;
   LaneNumber last_number_;
 
-  std::vector<LaneNumber> waiting_;  // refused by Claim or Bind
+  std::vector<LaneNumber> waiting_;  // refused by Claim or Bind, each once
+  bool awaits_windows_ = false;      // of its domain
   std::vector<WorkRequest> batch_;
   bool batch_reports_ = false;  // one of it must be known to be complete
   std::deque<Outstanding> outstanding_;

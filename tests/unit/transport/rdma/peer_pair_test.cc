@@ -127,5 +127,39 @@ TEST_F(PeerPairTest, IdsStayPositiveAfterEightMillionQueuePairs) {
   }
 }
 
+TEST_F(PeerPairTest, AUserThatClaimsOftenIsWokenOnce) {
+  Connect({.key = {}, .receives = kLeastReceives});
+  End& end = ends_[0];
+  while (end.pair->Claim(end.number, 1)) SendMessage(end);
+  for (int i = 0; i < 1'000'000; ++i) ASSERT_FALSE(end.pair->Claim(end.number, 1));
+  end.pair->Flush();
+  end.user.progress = 0;
+  Run();
+  EXPECT_EQ(end.user.progress, 1);
+  EXPECT_TRUE(end.pair->Claim(end.number, 1));
+}
+
+// Windows are made by a job, which may take long.
+TEST_F(PeerPairTest, AUserThatBindsOftenIsWokenOnce) {
+  Connect({.key = {}, .receives = kReceives});
+  End& end = ends_[0];
+  MemoryTable table({.bytes_per_nic = kRegisteredBytes});
+  const OwnedMemory region(std::vector<std::byte>(1'000));
+  const auto memory = table.Use(region, end.domain, end.user);
+  while (jobs_.Poll()) {
+  }
+  ASSERT_TRUE(memory->ready());
+  for (int i = 0; i < 1'000; ++i) {
+    const auto binding = end.pair->Bind(end.number, memory);
+    ASSERT_TRUE(binding.ok());
+    ASSERT_EQ(*binding, nullptr);
+  }
+  end.user.progress = 0;
+  while (jobs_.Poll()) {
+  }
+  EXPECT_EQ(end.user.progress, 1);
+  EXPECT_NE(*end.pair->Bind(end.number, memory), nullptr);
+}
+
 }  // namespace peer_pair_test
 }  // namespace mccs
