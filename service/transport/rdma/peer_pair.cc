@@ -197,8 +197,9 @@ void PeerPair::Unbind(Unbinding unbinding) {
   }
   unbinding_.push_back(std::move(unbinding));
   if (!status_.ok()) return;
-  QueueUnbindings();
-  owner_.OnQueued(*this);
+  revoked_at_.push_back(clock_.Now());
+  UpdateWaiting();
+  owner_.OnQueued(*this);  // posted there: room that a user has claimed remains
 }
 
 void PeerPair::QueueUnbindings() {
@@ -258,15 +259,21 @@ bool PeerPair::Flush() {
 }
 
 void PeerPair::UpdateWaiting() {
-  const bool waits = status_.ok() && completed_ < signaled_end_;
+  const bool waits = status_.ok() && (completed_ < signaled_end_ || !revoked_at_.empty());
   if (waits && !waits_) progress_at_ = clock_.Now();
   if (std::exchange(waits_, waits) != waits) owner_.OnWaiting(waits);
 }
 
 void PeerPair::CheckProgress() {
-  if (!waits_ || clock_.Now() < progress_at_ + kStuckNs) return;
-  Break(absl::UnavailableError(absl::StrCat("the RDMA device has not completed a request for ",
-                                            kStuckNs / kNsPerSec, " s")));
+  const MonotonicNs now = clock_.Now();
+  if (!revoked_at_.empty() && now >= revoked_at_.front() + kRevokeNs) {
+    return Break(absl::UnavailableError(absl::StrCat(
+        "the RDMA device has not ended an access to memory for ", kRevokeNs / kNsPerSec, " s")));
+  }
+  if (waits_ && now >= progress_at_ + kStuckNs) {
+    Break(absl::UnavailableError(absl::StrCat("the RDMA device has not completed a request for ",
+                                              kStuckNs / kNsPerSec, " s")));
+  }
 }
 
 // ---- Completions --------------------------------------------------------------------------------
@@ -345,7 +352,10 @@ void PeerPair::Complete(uint64_t through) {
     Outstanding done = std::move(outstanding_.front());
     outstanding_.pop_front();
     ++completed_;
-    if (done.window != nullptr) domain_->ReturnWindow(std::move(done.window));
+    if (done.window != nullptr) {
+      domain_->ReturnWindow(std::move(done.window));
+      if (!revoked_at_.empty()) revoked_at_.pop_front();  // empty: the pair is broken
+    }
     if (!done.reports) continue;
     works_ = true;
     if (User* const user = Find(done.user)) user->OnSent(done.cookie);
@@ -360,6 +370,7 @@ void PeerPair::Break(const absl::Status& why) {
   if (!status_.ok()) return;
   status_ = why;
   batch_.clear();
+  revoked_at_.clear();
   UpdateWaiting();
   owner_.OnBroken(*this);
   if (made()) {

@@ -147,9 +147,13 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   bool OnPolledEmpty();
   void OnDrained() { drained_ = true; }
   // A NIC completes a request, successfully or not, within its timeouts. Breaks a pair whose NIC
-  // has done neither for kStuckNs.
+  // has done neither for kStuckNs, or has not ended an access to memory within kRevokeNs: a peer
+  // that does not acknowledge earlier requests must not keep a tenant's memory.
   static constexpr int64_t kStuckNs = 10 * kNsPerSec;
+  static constexpr int64_t kRevokeNs = kNsPerSec;
   void CheckProgress();
+  // Whether it waits for a completion.
+  bool waits() const { return waits_; }
   // When OnPolledEmpty may settle it. REQUIRES: broken.
   MonotonicNs SettlesAt() const;
   // It may be destroyed.
@@ -264,13 +268,14 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   std::vector<WorkRequest> batch_;
   bool batch_reports_ = false;  // one of it must be known to be complete
   std::deque<Outstanding> outstanding_;
-  std::deque<Unbinding> unbinding_;  // for which there was no room, or of a broken pair
-  const uint64_t first_id_;          // of its requests
-  uint64_t completed_ = 0;           // requests before outstanding_.front()
-  uint32_t unsignaled_ = 0;          // since the last signaled one
-  uint64_t signaled_end_ = 0;        // requests up to the last one that is signaled and posted
-  bool waits_ = false;               // for the completion of one of them
-  MonotonicNs progress_at_ = 0;      // the last completion, or the begin of the wait
+  std::deque<Unbinding> unbinding_;     // for which there was no room, or of a broken pair
+  const uint64_t first_id_;             // of its requests
+  uint64_t completed_ = 0;              // requests before outstanding_.front()
+  std::deque<MonotonicNs> revoked_at_;  // of windows whose access has not ended yet, oldest first
+  uint32_t unsignaled_ = 0;             // since the last signaled one
+  uint64_t signaled_end_ = 0;           // requests up to the last one that is signaled and posted
+  bool waits_ = false;                  // for the completion of one of them
+  MonotonicNs progress_at_ = 0;         // the last completion, or the begin of the wait
 
   uint32_t peer_receives_ = 0;  // entries at the peer that this end may use
   uint32_t owed_ = 0;           // entries here, consumed by the peer, that were not returned

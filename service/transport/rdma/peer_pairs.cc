@@ -15,7 +15,7 @@ namespace {
 // Completions per call of VerbsNic::Poll, and calls per turn.
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
-constexpr int64_t kCheckEveryNs = kNsPerSec;
+constexpr int64_t kCheckEveryNs = kNsPerSec / 2;
 // A port that is down for so long, at a host without another one, ends its lanes for good. A queue
 // pair survives shorter interruptions by itself.
 constexpr int64_t kPortReturnNs = 700 * kNsPerMs;
@@ -164,8 +164,11 @@ void PeerPairs::CheckProgress() {
   const MonotonicNs now = clock_.Now();
   if (now < check_at_) return;
   check_at_ = now + kCheckEveryNs;
-  const auto pairs = by_name_;  // broken ones leave it
-  for (const auto& [name, pair] : pairs) pair->CheckProgress();
+  std::vector<std::shared_ptr<PeerPair>> pairs;  // broken ones leave by_name_
+  for (const auto& [name, pair] : by_name_) {
+    if (pair->waits()) pairs.push_back(pair);
+  }
+  for (const std::shared_ptr<PeerPair>& pair : pairs) pair->CheckProgress();
 }
 
 bool PeerPairs::PollNic(Nic& nic) {

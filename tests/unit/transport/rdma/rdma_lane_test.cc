@@ -354,6 +354,27 @@ TEST_F(RdmaLaneTest, AQueuePairThatDoesNothingFails) {
   }));
 }
 
+// It holds the tenant's memory, which must be unmapped.
+TEST_F(RdmaLaneTest, APeerThatDoesNotAnswerKeepsNoMemory) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  const OwnedMemory there(std::vector<std::byte>(20'000));
+  ASSERT_TRUE(lane.recv->Expect(0, WholeOf(there), {}));
+  ASSERT_TRUE(
+      RunUntil([&] { return Ready(lane) && host(1).memory().UsageOf(nic(1)).regions == 2; }));
+  const MonotonicNs begin = clock_.Now();
+  ASSERT_TRUE(RunUntil([&] { return clock_.Now() > begin || !fabric_->NextEventTime(); }));
+  fabric_->hangs = true;
+  auto token = std::make_shared<int>();
+  const std::weak_ptr<int> in_use = token;
+  host(1).transport.Forget(there, std::move(token));
+  const MonotonicNs forgotten = clock_.Now();
+  ASSERT_TRUE(RunUntil([&] { return in_use.expired(); }));
+  EXPECT_LT(clock_.Now(), forgotten + 2 * kNsPerSec);
+  ASSERT_TRUE(RunUntil([&] { return lane.recv->state() == LaneState::kStalled; }));
+  EXPECT_THAT(lane.recv->status().message(), Mentions("access to memory", "1 s"));
+}
+
 TEST_F(RdmaLaneTest, APortThatIsDownForAMomentDoesNotEndItsLanes) {
   Start(2, {.retry_ns = 2 * kNsPerSec});
   Lane& lane = Open(0, 1);
