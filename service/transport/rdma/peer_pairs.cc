@@ -48,12 +48,17 @@ const NicAttributes* PeerPairs::Attributes(const NicAddress& nic) const {
   return found == nics_.end() ? nullptr : &found->verbs->attributes();
 }
 
-absl::StatusOr<std::shared_ptr<PairDomain>> PeerPairs::Domain(const NicDomain& domain) {
-  Nic* const nic = Find(domain.nic);
+absl::StatusOr<PeerPairs::Nic*> PeerPairs::FindWorking(const NicAddress& address) {
+  Nic* const nic = Find(address);
   if (nic == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no RDMA device has address ", domain.nic.address));
+    return absl::NotFoundError(absl::StrCat("no RDMA device has address ", address.address));
   }
   MCCS_RETURN_IF_ERROR(nic->status);
+  return nic;
+}
+
+absl::StatusOr<std::shared_ptr<PairDomain>> PeerPairs::Domain(const NicDomain& domain) {
+  MCCS_ASSIGN_OR_RETURN(Nic* const nic, FindWorking(domain.nic));
   std::weak_ptr<PairDomain>& known = nic->domains[domain.tenant];
   if (std::shared_ptr<PairDomain> used = known.lock(); used != nullptr) return used;
   auto made = std::make_shared<PairDomain>(*nic->verbs, jobs_, domain.tenant);
@@ -65,6 +70,7 @@ absl::StatusOr<std::shared_ptr<PairDomain>> PeerPairs::Domain(const NicDomain& d
 // ---- Queue pairs --------------------------------------------------------------------------------
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& key) {
+  MCCS_RETURN_IF_ERROR(FindWorking(key.queues.domain.nic).status());
   if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second;
   PeerPair::Options options{.key = key, .name = {}, .is_maker = true};
   random_.Fill(std::as_writable_bytes(std::span(options.name)));
@@ -75,6 +81,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& k
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
                                                             const wire::PairFrame& offer) {
+  MCCS_RETURN_IF_ERROR(FindWorking(key.queues.domain.nic).status());
   if (const auto known = by_name_.find(offer.name); known != by_name_.end()) {
     const PairKey& own = known->second->key();
     if (known->second->options().is_maker || own.queues.peer != key.queues.peer ||
@@ -260,7 +267,9 @@ void PeerPairs::EndPairsOfPort(Nic& nic) {
 
 void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
   std::vector<std::shared_ptr<PeerPair>> pairs;
-  for (const auto& [number, pair] : nic.by_number) pairs.push_back(pair);
+  for (const auto& [name, pair] : by_name_) {
+    if (pair->key().queues.domain.nic == nic.address) pairs.push_back(pair);
+  }
   for (const std::shared_ptr<PeerPair>& pair : pairs) pair->Break(why);
 }
 

@@ -44,6 +44,7 @@ class PeerPairs final : private PeerPair::Owner {
   size_t working_nics() const;  // whose device has not failed
   const NicAttributes* Attributes(const NicAddress& nic) const;
   // The tenant's domain on the NIC; it ends with its last user. kNotFound: no such NIC.
+  // kUnavailable: it has failed.
   absl::StatusOr<std::shared_ptr<PairDomain>> Domain(const NicDomain& domain);
 
   // For the maker. It may still be in the making. kNotFound: no such NIC. kUnavailable: it has
@@ -51,7 +52,8 @@ class PeerPairs final : private PeerPair::Owner {
   absl::StatusOr<std::shared_ptr<PeerPair>> FindOrMake(const PairKey& key);
   // For the other end: the pair with the offer's name, or a new one that is being made and
   // connected to the offer's; null: the pair has failed or ended here. kPermissionDenied: the offer
-  // is not for lanes with this key.
+  // is not for lanes with this key. kInvalidArgument: it grants too few receives or too many.
+  // kNotFound, kUnavailable: of the NIC; or this end has not the pair's class and route yet.
   absl::StatusOr<std::shared_ptr<PeerPair>> Accept(const PairKey& key,
                                                    const wire::PairFrame& offer);
 
@@ -89,6 +91,8 @@ class PeerPairs final : private PeerPair::Owner {
   void CheckProgress();
 
   Nic* Find(const NicAddress& address);
+  // kNotFound: no such NIC. kUnavailable: it has failed.
+  absl::StatusOr<Nic*> FindWorking(const NicAddress& address);
   absl::StatusOr<std::shared_ptr<PeerPair>> Make(PeerPair::Options options,
                                                  const wire::PairFrame* offer);
   bool PollNic(Nic& nic);

@@ -78,8 +78,15 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
     used_.reset();
-    if (auto domain = shared_.pairs.Domain(this->queues().domain); domain.ok()) domain_ = *domain;
     link_.Attach(std::move(connection), this->queues());
+    if (link().get() == nullptr) return;
+    auto domain = shared_.pairs.Domain(this->queues().domain);
+    if (domain.ok()) {
+      domain_ = *std::move(domain);
+    } else {
+      link_.link().Stall(domain.status());
+      OnEvent();
+    }
   }
 
  protected:
@@ -132,7 +139,7 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   }
 
   RdmaShared& shared_;
-  std::shared_ptr<PairDomain> domain_;  // of the current connection; null: no such NIC
+  std::shared_ptr<PairDomain> domain_;  // of the current connection; null: none, or it has stalled
   RdmaLaneLink link_;
 
  private:

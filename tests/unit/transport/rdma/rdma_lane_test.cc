@@ -148,6 +148,43 @@ TEST_F(RdmaLaneTest, AFailedDeviceEndsLanesAndStartsNoOthers) {
   EXPECT_TRUE(Ready(other));
 }
 
+// Also while queue pairs are being made, or slices wait for places.
+TEST_F(RdmaLaneTest, ADeviceMayFailAtAnyMoment) {
+  for (const size_t fails : {0, 1}) {
+    for (int moment = 0; moment < 60; ++moment) {
+      SCOPED_TRACE(testing::Message() << "NIC " << fails << " after " << moment << " turns");
+      Start(2);
+      std::vector<Lane*> lanes = {&Open(0, 1), &Open(1, 0)};
+      RunUntil([&, left = moment]() mutable {
+        Carry(*lanes[0], 2);
+        return left-- == 0;
+      });
+      jobs_held_ = true;
+      lanes.push_back(&Open(0, 1, /*traffic_class=*/1));
+      RunUntil([left = 20]() mutable { return left-- == 0; });
+      nic(fails).FailDevice();
+      RunUntil([left = 20]() mutable { return left-- == 0; });
+      jobs_held_ = false;
+      lanes.push_back(&Open(0, 1));
+      lanes.push_back(&Open(1, 0));
+      lanes.push_back(&Open(0, 1, /*traffic_class=*/1));
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(RunUntil([&] {
+          return std::ranges::all_of(lanes, [&](const Lane* lane) {
+            const LaneEnd& end = fails == lane->from ? static_cast<LaneEnd&>(*lane->send)
+                                                     : static_cast<LaneEnd&>(*lane->recv);
+            return end.state() == LaneState::kStalled;
+          });
+        }));
+        EXPECT_EQ(host(fails).pairs().size(), 0u);
+        for (Lane* const lane : lanes) Attach(*lane);
+      }
+      Stop();
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST_F(RdmaLaneTest, MemoryThatCannotBeRegisteredIsCopied) {
   Start(2);
   Lane& lane = Open(0, 1);

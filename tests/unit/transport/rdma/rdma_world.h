@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "service/device/mapping_runner.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_streams.h"
 #include "tests/unit/device/process_memory.h"
@@ -37,6 +39,25 @@ struct Lane {
   SliceNumber landed = 0;
 };
 
+// Runs jobs in their order, unless it is held.
+class HeldRunner final : public MappingRunner {
+ public:
+  explicit HeldRunner(const bool& held) : held_(held) {}
+  void Start(Lane, std::unique_ptr<MappingJob> job) override { jobs_.push_back(std::move(job)); }
+  std::unique_ptr<MappingJob> TakeFinished() override {
+    if (held_ || jobs_.empty()) return nullptr;
+    std::unique_ptr<MappingJob> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    while (job->Step() != MappingJob::Progress::kDone) {
+    }
+    return job;
+  }
+
+ private:
+  const bool& held_;
+  std::deque<std::unique_ptr<MappingJob>> jobs_;
+};
+
 // Hosts with a fake NIC each. The last host to be added has the largest GID.
 class RdmaWorld : public testing::Test {
  protected:
@@ -47,9 +68,16 @@ class RdmaWorld : public testing::Test {
       FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
       nics_.push_back(&nic);
       hosts_.push_back(std::make_unique<RdmaHost<>>(
-          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_, clock_,
-          limits));
+          std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_, clock_, limits,
+          std::make_unique<HeldRunner>(jobs_held_)));
     }
+  }
+
+  void Stop() {
+    lanes_.clear();
+    hosts_.clear();
+    nics_.clear();
+    fabric_.reset();
   }
 
   RdmaHost<>& host(size_t h) { return *hosts_[h]; }
@@ -133,6 +161,7 @@ class RdmaWorld : public testing::Test {
       lane.recv->Release(lane.landed++);
   }
 
+  bool jobs_held_ = false;  // the devices do not make, connect, register or end anything
   SimClock clock_;
   SimNetwork network_{clock_, /*seed=*/1};
   SeededRandom random_{1};
