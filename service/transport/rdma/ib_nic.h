@@ -156,6 +156,10 @@ class IbNic final : public VerbsNic {
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
       ProtectionDomain& domain, const QueuePairOptions& pair_options) override;
   size_t Poll(std::span<Completion> completions) override;
+  uint32_t completion_entries() const override {
+    const std::lock_guard lock(mutex_);
+    return static_cast<uint32_t>(completion_queue_->cqe);
+  }
   std::optional<VerbsEvent> TakeEvent() override;
   void Arm() override;
   Counters counters() const override { return counters_; }
@@ -196,7 +200,7 @@ class IbNic final : public VerbsNic {
   std::vector<ibv_wc> polled_;
   std::optional<std::string> failure_;  // of the device: not told yet
   bool failed_ = false;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   uint32_t reserved_completions_ = 0;             // guarded by mutex_
   uint64_t last_queue_ = 0;                       // guarded by mutex_
   std::map<uint64_t, IbReceiveQueue*> receives_;  // guarded by mutex_

@@ -58,7 +58,8 @@ void PeerPair::OnMade(absl::StatusOr<std::unique_ptr<QueuePair>> made) {
     number_ = queue_pair_->address().number;
   }
   if (!status_.ok()) {  // broken before
-    stopped_ = drained_ = true;
+    drained_ = true;
+    OnStop();
   } else if (!made.ok()) {
     Break(made.status());
   } else {
@@ -377,27 +378,29 @@ void PeerPair::Break(const absl::Status& why) {
     domain_->jobs().Run(
         VerbsJobs::Kind::kConnect, domain_->tenant(),
         [queue_pair = queue_pair_.get()] { queue_pair->Stop(); },
-        [self = shared_from_this()] {
-          self->stopped_ = true;
-          self->stopped_at_ = self->clock_.Now();
-        });
+        [self = shared_from_this()] { self->OnStop(); });
   } else if (was_made_) {
-    stopped_ = drained_ = true;
+    drained_ = true;
+    OnStop();
   }
-  TellLost();
+  ReportLoss();
 }
 
-MonotonicNs PeerPair::SettlesAt() const {
-  if (!stopped_ || settled_) return kNever;  // a job wakes the engine
-  return drained_ ? 0 : stopped_at_ + kDrainNs;
+void PeerPair::OnStop() {
+  stopped_ = true;
+  stopped_at_ = clock_.Now();
+  owner_.OnStopped(*this);
 }
 
-bool PeerPair::OnPolledEmpty() {
-  if (settled_ || clock_.Now() < SettlesAt()) return false;
-  settled_ = true;
+void PeerPair::OnDrained() {
+  if (std::exchange(drained_, true) || !stopped_ || settled_) return;
+  owner_.OnStopped(*this);
+}
+
+void PeerPair::Settle() {
+  if (std::exchange(settled_, true)) return;
   DropUses();
-  TellLost();
-  return true;
+  ReportLoss();
 }
 
 // Windows first: memory to which one is bound cannot be deregistered.
@@ -412,7 +415,7 @@ void PeerPair::DropUses() {
   unbinding_.clear();
 }
 
-void PeerPair::TellLost() {
+void PeerPair::ReportLoss() {
   const auto users = users_;  // they may leave
   for (const auto& [number, member] : users) {
     if (users_.contains(number)) member.user->OnPairLost(status_);

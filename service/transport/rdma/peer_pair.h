@@ -3,7 +3,7 @@
 //   lane ends ── Send ──► requests, posted together by Flush ──► the peer
 //   lane ends ◄── OnSent, OnMessage, OnWritten, OnPairLost ── completions
 //
-//   making ──► made ──► connected ──► usable ──► broken ──► settled ──► (ended, without lanes)
+//   making ──► made ──► connected ──► usable ──► broken ──► settled ──► (ends with its last lane)
 //              the device makes and connects it apart from the engine (VerbsJobs)
 //
 // Receives: each message and each slice takes an entry of the peer's receive queue. Each end may
@@ -84,6 +84,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
    public:
     virtual ~Owner() = default;
     virtual void OnBroken(PeerPair& pair) = 0;
+    // Nothing arrives any more: Settle may be called from SettlesAt() on. Again when that is
+    // earlier.
+    virtual void OnStopped(PeerPair& pair) = 0;
     // It has requests that no lane's turn posts.
     virtual void OnQueued(PeerPair& pair) = 0;
     // It begins or ends to wait for completions.
@@ -136,16 +139,18 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
 
   // ---- Its end ----
 
-  // It has failed, or its peer has: all users are told.
+  // It has failed, or its peer has. Calls OnPairLost of all users.
   void Break(const absl::Status& why);
   // OK, or why it does not work any more.
   const absl::Status& status() const { return status_; }
   // It does not work any more, and its users know of all that has arrived.
   bool settled() const { return settled_; }
-  // The completion queue was polled until it was empty. Settles a broken pair if no more can
-  // follow. Returns true if it did.
-  bool OnPolledEmpty();
-  void OnDrained() { drained_ = true; }
+  // All of its completions that were in the completion queue at SettlesAt() have been polled.
+  void Settle();
+  // When no more completions follow. REQUIRES: stopped.
+  MonotonicNs SettlesAt() const { return drained_ ? 0 : stopped_at_ + kDrainNs; }
+  // The event kDrained.
+  void OnDrained();
   // A NIC completes a request, successfully or not, within its timeouts. Breaks a pair whose NIC
   // has done neither for kStuckNs, or has not ended an access to memory within kRevokeNs: a peer
   // that does not acknowledge earlier requests must not keep a tenant's memory.
@@ -154,10 +159,6 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void CheckProgress();
   // Whether it waits for a completion.
   bool waits() const { return waits_; }
-  // When OnPolledEmpty may settle it. REQUIRES: broken.
-  MonotonicNs SettlesAt() const;
-  // It may be destroyed.
-  bool ended() const { return settled_ && users_.empty(); }
 
   // ---- Its lanes ----
 
@@ -234,7 +235,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void AddReturned(uint8_t count);
   void Complete(uint64_t through);
   void Retire(Outstanding& done);
-  void TellLost();
+  void ReportLoss();
+  void OnStop();
   void DropUses();
   void UpdateWaiting();
 

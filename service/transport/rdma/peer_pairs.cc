@@ -139,7 +139,6 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
 }
 
 void PeerPairs::OnBroken(PeerPair& pair) {
-  broken_.push_back(pair.shared_from_this());
   by_name_.erase(pair.name());
   const auto known = by_key_.find(pair.key());
   if (known != by_key_.end() && known->second.get() == &pair) by_key_.erase(known);
@@ -156,13 +155,13 @@ void PeerPairs::Break(const SharedQueueKey& queues, const absl::Status& why) {
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 bool PeerPairs::Poll() {
-  emptied_ = true;
   bool moved = false;
-  for (Nic& nic : nics_) moved |= PollNic(nic);
+  for (Nic& nic : nics_) moved |= TakeEvents(nic);
+  TakeStopped();
+  for (Nic& nic : nics_) moved |= PollCompletions(nic);
   for (const std::weak_ptr<PeerPair>& queued : std::exchange(queued_, {})) {
     if (const std::shared_ptr<PeerPair> pair = queued.lock(); pair != nullptr) pair->Flush();
   }
-  if (emptied_ && !broken_.empty()) moved |= SettleBroken();
   if (waiting_ > 0) CheckProgress();
   return moved;
 }
@@ -178,19 +177,36 @@ void PeerPairs::CheckProgress() {
   for (const std::shared_ptr<PeerPair>& pair : pairs) pair->CheckProgress();
 }
 
-bool PeerPairs::PollNic(Nic& nic) {
+bool PeerPairs::TakeEvents(Nic& nic) {
   bool moved = false;
   while (const std::optional<VerbsEvent> event = nic.verbs->TakeEvent()) {
     OnEvent(nic, *event);
     moved = true;
   }
   if (nic.ends_at != kNever && clock_.Now() >= nic.ends_at) EndPairsOfPort(nic);
+  return moved;
+}
+
+// A tenant whose peers keep the completion queue full does not delay the end of others' pairs: the
+// queue is polled in its order.
+void PeerPairs::TakeStopped() {
+  const MonotonicNs now = clock_.Now();
+  while (!stopped_.empty() && stopped_.begin()->first <= now) {
+    std::shared_ptr<PeerPair> pair = std::move(stopped_.begin()->second);
+    stopped_.erase(stopped_.begin());
+    Nic& nic = *Find(pair->key().queues.domain.nic);
+    nic.settling.push_back({nic.polled + nic.verbs->completion_entries(), std::move(pair)});
+  }
+}
+
+bool PeerPairs::PollCompletions(Nic& nic) {
   std::vector<std::shared_ptr<PeerPair>> served;
+  const uint64_t polled_before = nic.polled;
   bool emptied = false;
   for (int i = 0; i < kMaxPollsPerTurn && !emptied; ++i) {
     const size_t polled = nic.verbs->Poll(completions_);
     emptied = polled < completions_.size();
-    moved |= polled > 0;
+    nic.polled += polled;
     for (const Completion& completion : std::span(completions_).first(polled)) {
       const auto found = nic.by_number.find(completion.queue_pair);
       if (found == nic.by_number.end()) {
@@ -202,23 +218,22 @@ bool PeerPairs::PollNic(Nic& nic) {
       if (served.empty() || served.back() != pair) served.push_back(pair);
     }
   }
-  emptied_ &= emptied;
+  const bool settled = Settle(nic, emptied);
   // Returns receives that no lane's turn returns.
   for (const std::shared_ptr<PeerPair>& pair : served) pair->Flush();
-  return moved;
+  return settled || nic.polled > polled_before;
 }
 
-bool PeerPairs::SettleBroken() {
+bool PeerPairs::Settle(Nic& nic, bool emptied) {
   bool moved = false;
-  const auto broken = broken_;  // users that are told may break others
-  for (const std::shared_ptr<PeerPair>& pair : broken) moved |= pair->OnPolledEmpty();
-  std::erase_if(broken_, [&](const std::shared_ptr<PeerPair>& pair) {
-    if (!pair->ended()) return false;
-    Nic& nic = *Find(pair->key().queues.domain.nic);
+  while (!nic.settling.empty() && (emptied || nic.polled >= nic.settling.front().after)) {
+    const std::shared_ptr<PeerPair> pair = std::move(nic.settling.front().pair);
+    nic.settling.pop_front();
     const auto known = nic.by_number.find(pair->number());
     if (known != nic.by_number.end() && known->second == pair) nic.by_number.erase(known);
-    return true;
-  });
+    pair->Settle();
+    moved = true;
+  }
   return moved;
 }
 
@@ -275,7 +290,7 @@ void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
 
 MonotonicNs PeerPairs::NextDeadline() const {
   MonotonicNs next = kNever;
-  for (const std::shared_ptr<PeerPair>& pair : broken_) next = std::min(next, pair->SettlesAt());
+  if (!stopped_.empty()) next = stopped_.begin()->first;
   for (const Nic& nic : nics_) next = std::min(next, nic.ends_at);
   if (waiting_ > 0) next = std::min(next, check_at_);
   return next;

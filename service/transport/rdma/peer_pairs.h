@@ -81,11 +81,22 @@ class PeerPairs final : private PeerPair::Owner {
     MonotonicNs ends_at = kNever;  // with port_error: when its pairs end
     absl::flat_hash_map<std::string, std::weak_ptr<PairDomain>> domains;  // by tenant
     absl::flat_hash_map<QueuePairNumber, std::shared_ptr<PeerPair>> by_number;
+    uint64_t polled = 0;  // completions
+    // Broken pairs without further completions. Those that may be in the queue still have been
+    // polled when `polled` is `after`, or when the queue is empty. In the order of `after`.
+    struct Settling {
+      uint64_t after = 0;
+      std::shared_ptr<PeerPair> pair;
+    };
+    std::deque<Settling> settling;
     uint32_t last_serial = 0;  // of its pairs
   };
 
   // PeerPair::Owner
   void OnBroken(PeerPair& pair) override;
+  void OnStopped(PeerPair& pair) override {
+    stopped_.emplace(pair.SettlesAt(), pair.shared_from_this());
+  }
   void OnQueued(PeerPair& pair) override { queued_.push_back(pair.weak_from_this()); }
   void OnWaiting(bool waits) override { waiting_ += waits ? 1 : -1; }
   void CheckProgress();
@@ -95,8 +106,10 @@ class PeerPairs final : private PeerPair::Owner {
   absl::StatusOr<Nic*> FindWorking(const NicAddress& address);
   absl::StatusOr<std::shared_ptr<PeerPair>> Make(PeerPair::Options options,
                                                  const wire::PairFrame* offer);
-  bool PollNic(Nic& nic);
-  bool SettleBroken();
+  bool TakeEvents(Nic& nic);
+  void TakeStopped();
+  bool PollCompletions(Nic& nic);
+  bool Settle(Nic& nic, bool emptied);
   void OnEvent(Nic& nic, const VerbsEvent& event);
   void OnPortDown(Nic& nic, const absl::Status& why);
   void EndPairsOfPort(Nic& nic);
@@ -108,12 +121,11 @@ class PeerPairs final : private PeerPair::Owner {
   std::deque<Nic> nics_;
   absl::flat_hash_map<PairKey, std::shared_ptr<PeerPair>> by_key_;  // made by this end
   std::map<wire::PairName, std::shared_ptr<PeerPair>> by_name_;
-  std::vector<std::shared_ptr<PeerPair>> broken_;  // until they have ended
-  std::vector<std::weak_ptr<PeerPair>> queued_;    // with requests to post
+  std::multimap<MonotonicNs, std::shared_ptr<PeerPair>> stopped_;  // by SettlesAt
+  std::vector<std::weak_ptr<PeerPair>> queued_;                    // with requests to post
   std::vector<Completion> completions_;
   int waiting_ = 0;  // number of pairs that wait for completions
   MonotonicNs check_at_ = 0;
-  bool emptied_ = true;  // all completion queues, by the last Poll
   uint64_t unknown_ = 0;
 };
 

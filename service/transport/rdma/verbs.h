@@ -166,6 +166,8 @@ enum class SourcePortMeans : uint8_t {
   kNumber,     // follows from the queue pair's number
 };
 
+// How long after Stop a device may still deliver completions of a queue pair, if it has no event
+// for their end: far longer than a device needs to flush its requests.
 inline constexpr int64_t kDrainNs = 20 * kNsPerMs;
 
 class QueuePair {
@@ -230,6 +232,8 @@ class VerbsNic {
   // Writes completions and refills the receive queues; returns how many. Once the device has
   // failed: none, and a kDevice event.
   virtual size_t Poll(std::span<Completion> completions) = 0;
+  // The most completions that may wait for Poll now.
+  virtual uint32_t completion_entries() const = 0;
   virtual std::optional<VerbsEvent> TakeEvent() = 0;
   // The next completion or event wakes the engine. Those that came before may not: poll once more
   // before the sleep.

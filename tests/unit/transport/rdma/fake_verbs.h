@@ -106,6 +106,9 @@ class FakeNic final : public VerbsNic {
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
       ProtectionDomain& domain, const QueuePairOptions& options) override;
   size_t Poll(std::span<Completion> completions) override;
+  uint32_t completion_entries() const override {
+    return static_cast<uint32_t>(completions_.size());
+  }
   std::optional<VerbsEvent> TakeEvent() override;
   void Arm() override { armed_ = true; }
   Counters counters() const override { return counters_; }

@@ -133,6 +133,34 @@ TEST_F(RdmaLaneTest, AQueuePairStaysUntilItsCompletionsHaveBeenPolled) {
   EXPECT_EQ(nic(1).lost(), 0);
 }
 
+// A tenant whose peers send without a pause keeps the completion queue full.
+TEST_F(RdmaLaneTest, AFailedQueuePairEndsWhileOthersFloodTheNic) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  Completion flood;
+  flood.queue_pair = QueuePairNumber(77'777);
+  fabric_->next_failure = CompletionStatus::kRemoteError;
+  Carry(lane, 1);
+  const auto flooded = [&](const std::function<bool()>& done) {
+    return RunUntil([&] {
+      for (size_t h = 0; h < 2; ++h) {
+        for (int i = 0; i < 1'100; ++i) nic(h).Inject(flood);
+      }
+      Advance();
+      return done();
+    });
+  };
+  int turns = 0;
+  EXPECT_TRUE(flooded([&] {
+    Carry(lane, 1);
+    if (!lane.send->status().ok() && !lane.recv->status().ok()) Attach(lane);
+    return ++turns > 3'000 || lane.send->acknowledged() == 1;
+  }));
+  EXPECT_EQ(lane.send->acknowledged(), 1u);
+  EXPECT_EQ(lane.send->counters().reconnects, 1u);
+}
+
 TEST_F(RdmaLaneTest, AFailedDeviceEndsLanesAndStartsNoOthers) {
   Start(3);
   Lane& lane = Open(0, 1);
