@@ -81,6 +81,10 @@ void ChooseUse(const RdmaConfig& config, const HostInventory& inventory, RdmaPor
     port->reason = "`rdma.devices` in mccsd's configuration does not name it";
     return;
   }
+  if (!info.problem.empty()) {
+    port->reason = info.problem;
+    return;
+  }
   if (!info.active) {
     port->reason = absl::StrCat("its state is ", info.state, "; bring its link up");
     return;

@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -19,7 +21,7 @@ namespace mccs {
   F(query_device) F(query_port) F(query_gid) F(alloc_pd) F(dealloc_pd) F(reg_mr) F(dereg_mr)     \
   F(create_comp_channel) F(destroy_comp_channel) F(create_cq) F(resize_cq) F(destroy_cq)         \
   F(get_cq_event) F(ack_cq_events) F(create_srq) F(destroy_srq) F(create_qp) F(modify_qp)        \
-  F(destroy_qp) F(get_async_event) F(ack_async_event) F(wc_status_str) F(event_type_str) F(port_state_str)
+  F(destroy_qp) F(get_async_event) F(ack_async_event) F(event_type_str) F(port_state_str)
 // clang-format on
 
 struct IbLibrary {
@@ -30,6 +32,19 @@ struct IbLibrary {
   // kNotFound: libibverbs.so.1 or one of its functions is missing.
   static absl::StatusOr<const IbLibrary*> Get();
 };
+
+// Of an active MTU.
+inline uint16_t MtuBytes(ibv_mtu mtu) { return static_cast<uint16_t>(128u << mtu); }
+
+// Windows of type 2. Without them, a peer could write any memory that is registered for its tenant,
+// until the queue pair of all lanes ends.
+inline bool HasWindows(const ibv_device_attr& device) {
+  return (device.device_cap_flags &
+          (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+}
+inline constexpr const char* kNoWindows =
+    "it has no memory windows of type 2, by which the access of peers to memory ends; use another "
+    "device, or `transport: tcp`";
 
 }  // namespace mccs
 

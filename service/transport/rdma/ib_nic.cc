@@ -23,8 +23,6 @@ constexpr uint32_t kSharesOfCompletions = 8;
 // wr_id of receives: this bit, the id of the receive queue, the entry in the lower half.
 constexpr uint64_t kReceived = kIdLimit;
 
-uint16_t MtuBytes(ibv_mtu mtu) { return static_cast<uint16_t>(128u << mtu); }
-
 CompletionStatus StatusOf(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_SUCCESS:
@@ -58,10 +56,17 @@ CompletionStatus StatusOf(ibv_wc_status status) {
 absl::Status ErrnoStatus(const std::string& what, int error) {
   const std::string text = absl::StrCat(what, ": ", std::strerror(error));
   if (error == ENOMEM || error == EAGAIN || error == ENOSPC) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(text, "; check the limit of locked memory (ulimit -l, LimitMEMLOCK)"));
+    return absl::ResourceExhaustedError(text);
   }
   return absl::UnavailableError(text);
+}
+
+absl::Status RegisterStatus(const std::string& device, uint64_t bytes, int error) {
+  const absl::Status failed = ErrnoStatus(
+      absl::StrCat("RDMA device ", device, ": cannot register ", bytes, " bytes of memory"), error);
+  if (!absl::IsResourceExhausted(failed)) return failed;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      failed.message(), "; check the limit of locked memory (ulimit -l, LimitMEMLOCK)"));
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -98,6 +103,10 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
 
   ibv_device_attr device{};
   if ((library.query_device)(device_.get(), &device) != 0) return Error("cannot query it");
+  if (!HasWindows(device)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("RDMA device ", port.device, ": ", kNoWindows));
+  }
   ibv_port_attr state{};
   if ((library.query_port)(device_.get(), port.port,
                            reinterpret_cast<_compat_ibv_port_attr*>(&state)) != 0) {
@@ -119,9 +128,6 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
     attributes_.source_port_means = SourcePortMeansOf(device_.get());
   }
   attributes_.inline_bytes = kMessageBytes;
-  attributes_.queue_pairs = static_cast<uint32_t>(device.max_qp);
-  attributes_.windows = (device.device_cap_flags &
-                         (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
   receive_entries_ = std::min({options.receive_entries, static_cast<uint32_t>(device.max_srq_wr),
                                static_cast<uint32_t>(device.max_cqe) / kSharesOfCompletions});
   return absl::OkStatus();
@@ -205,8 +211,7 @@ absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLib
                                     made->messages_.size() * kMessageBytes, IBV_ACCESS_LOCAL_WRITE),
                    library.dereg_mr};
   if (made->region_ == nullptr) {
-    return ErrnoStatus(absl::StrCat("RDMA device ", device, ": cannot register receive entries"),
-                       errno);
+    return RegisterStatus(device, entries * kMessageBytes, errno);
   }
   ibv_srq_init_attr attributes{};
   attributes.attr = {.max_wr = entries, .max_sge = 1, .srq_limit = 0};

@@ -29,8 +29,10 @@
 
 namespace mccs {
 
-// A failed call with this errno. kResourceExhausted: a limit, probably that of locked memory.
+// A failed call with this errno. kResourceExhausted: a limit of the device or of memory.
 absl::Status ErrnoStatus(const std::string& what, int error);
+// A failed registration. kResourceExhausted: probably the limit of locked memory.
+absl::Status RegisterStatus(const std::string& device, uint64_t bytes, int error);
 
 // Frees with a function of the library.
 template <typename T>
@@ -42,7 +44,6 @@ class IbRegion final : public MemoryRegion {
  public:
   explicit IbRegion(Owned<ibv_mr> region) : region_(std::move(region)) {}
   uint32_t local_key() const override { return region_->lkey; }
-  uint32_t remote_key() const override { return region_->rkey; }
   ibv_mr* get() const { return region_.get(); }
 
  private:
@@ -107,15 +108,11 @@ class IbDomain final : public ProtectionDomain {
 
   absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                          uint64_t bytes) override {
-    // Peers write through windows where there are any, so they know no key of the region itself.
-    const int access = IBV_ACCESS_LOCAL_WRITE |
-                       (attributes_.windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE);
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
     Owned<ibv_mr> region((library_.reg_mr)(domain_.get(), address, bytes, access),
                          library_.dereg_mr);
     if (region == nullptr) {
-      return ErrnoStatus(absl::StrCat("RDMA device ", attributes_.device, ": cannot register ",
-                                      bytes, " bytes of memory"),
-                         errno);
+      return RegisterStatus(attributes_.device, bytes, errno);
     }
     return std::make_unique<IbRegion>(std::move(region));
   }

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -86,7 +87,12 @@ absl::StatusOr<std::vector<IbPortInfo>> ListIbPorts() {
     const std::string name = (library->get_device_name)(devices[i]);
     const std::string sysfs = absl::StrCat("/sys/class/infiniband/", name);
     ibv_context* const device = (library->open_device)(devices[i]);
-    if (device == nullptr) continue;
+    if (device == nullptr) {
+      ports.push_back({.device = name,
+                       .problem = absl::StrCat("cannot open it: ", std::strerror(errno),
+                                               "; check the permissions of /dev/infiniband")});
+      continue;
+    }
     ibv_device_attr attributes{};
     (library->query_device)(device, &attributes);
     for (int port = 1; port <= attributes.phys_port_cnt; ++port) {
@@ -100,10 +106,11 @@ absl::StatusOr<std::vector<IbPortInfo>> ListIbPorts() {
       ports.push_back(
           {.device = name,
            .port = number,
+           .problem = HasWindows(attributes) ? "" : kNoWindows,
            .active = state.state == IBV_PORT_ACTIVE,
            .state = (library->port_state_str)(state.state),
            .infiniband = infiniband,
-           .mtu_bytes = static_cast<uint16_t>(128u << state.active_mtu),
+           .mtu_bytes = MtuBytes(state.active_mtu),
            .gids = ListGids(*library, device, sysfs, number, state.gid_tbl_len),
            .nics = ListNics(sysfs, number, infiniband),
            .source_port_means = infiniband ? SourcePortMeans::kNone : SourcePortMeansOf(device)});

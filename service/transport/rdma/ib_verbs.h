@@ -28,12 +28,13 @@ struct IbGid {
 struct IbPortInfo {
   std::string device;  // "mlx5_0"
   uint8_t port = 1;
+  std::string problem = {};  // why it cannot be used, and the remedy; empty: it can
   bool active = false;
-  std::string state;        // the verbs' own: "PORT_ACTIVE"
+  std::string state = {};   // the verbs' own: "PORT_ACTIVE"
   bool infiniband = false;  // link layer; else Ethernet: RoCE
   uint16_t mtu_bytes = 0;   // of payload per packet
-  std::vector<IbGid> gids;
-  std::vector<std::string> nics;  // network interfaces of the port
+  std::vector<IbGid> gids = {};
+  std::vector<std::string> nics = {};  // network interfaces of the port
   SourcePortMeans source_port_means = SourcePortMeans::kNone;
 };
 

@@ -186,7 +186,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // Binds an unused window to the memory, for the peer, and leaves room for a message with its key.
   // The binding ends with its last reference. Null: there is no room or window now; OnProgress
   // follows. Errors: the device's.
-  // REQUIRES: the NIC has windows; the memory is ready.
+  // REQUIRES: the memory is ready.
   absl::StatusOr<std::shared_ptr<WindowBinding>> Bind(
       LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory);
   // Posts what is queued, and returns receives if many are owed. Returns true if it posted any.

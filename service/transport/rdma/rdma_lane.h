@@ -119,7 +119,6 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     used_ = memory;
     return memory;
   }
-  const NicAttributes& nic() const { return domain_->attributes(); }
 
   // The bounce buffer, unused and registered; null: not now. May end the lane.
   std::shared_ptr<BounceBuffer> UseBounce(uint32_t bytes) {
@@ -252,7 +251,6 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   // LIFETIME: `shared` outlives this.
   RdmaRecvLane(const LaneIdentity& identity, const LaneShape& shape, const RegionSpan& slots,
                RdmaShared& shared);
-  ~RdmaRecvLane() override;
 
   bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) override;
   void ExpectInSlot(SliceNumber n) override;

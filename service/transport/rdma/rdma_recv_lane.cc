@@ -16,15 +16,6 @@ RdmaRecvLane::RdmaRecvLane(const LaneIdentity& identity, const LaneShape& shape,
       needs_place_(shape.slots),
       sent_credit_(shape.slots) {}
 
-// Without windows only the end of the queue pair ends the peer's access at once.
-RdmaRecvLane::~RdmaRecvLane() {
-  const bool accessible = slots_sent_ && domain_ != nullptr && !nic().windows;
-  if (accessible && link_.pair() != nullptr) {
-    link_.pair()->Break(
-        absl::UnavailableError("the memory of a lane's slots is not needed any more"));
-  }
-}
-
 // ---- Slices, for the owner ----------------------------------------------------------------------
 
 bool RdmaRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) {
@@ -208,7 +199,6 @@ std::optional<RdmaRecvLane::Location> RdmaRecvLane::Locate(const RegionSpan& mem
 
 std::optional<uint32_t> RdmaRecvLane::Allow(const std::shared_ptr<RegisteredMemory>& memory,
                                             std::shared_ptr<WindowBinding>* binding) {
-  if (!nic().windows) return memory->verbs().remote_key();
   if (*binding != nullptr) return (*binding)->key();
   absl::StatusOr<std::shared_ptr<WindowBinding>> bound = link_.pair()->Bind(link_.number(), memory);
   if (!bound.ok()) {

@@ -45,8 +45,7 @@ using QueuePairNumber = StrongInt<struct QueuePairNumberTag, uint32_t>;
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
-  virtual uint32_t local_key() const = 0;   // for the sources of this host's requests
-  virtual uint32_t remote_key() const = 0;  // for writes of peers to any part of the region
+  virtual uint32_t local_key() const = 0;  // for the sources of this host's requests
 };
 
 // Lets one queue pair's peer write a part of a region: a type 2 window. Requests kBind and
@@ -61,11 +60,11 @@ class MemoryWindow {
 class ProtectionDomain {
  public:
   virtual ~ProtectionDomain() = default;
-  // Registers `bytes` bytes at `address` for reads of this host's requests and writes of peers.
+  // Registers `bytes` bytes at `address` for reads of this host's requests. Peers write through
+  // windows only.
   // kResourceExhausted: the limit of locked memory, or the NIC's.
   virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
                                                                  uint64_t bytes) = 0;
-  // kUnimplemented: the NIC has no windows of type 2.
   virtual absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() = 0;
 };
 
@@ -197,8 +196,6 @@ struct NicAttributes {
   uint16_t lid = 0;
   uint16_t mtu_bytes = 0;
   uint32_t inline_bytes = 0;  // longest inlined write
-  uint32_t queue_pairs = 0;   // limit
-  bool windows = false;       // of type 2
   SourcePortMeans source_port_means = SourcePortMeans::kNone;
 };
 

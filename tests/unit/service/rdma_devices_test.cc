@@ -65,6 +65,8 @@ TEST(RdmaDevices, ReasonsNameTheDeviceTheValueAndTheRemedy) {
   down.state = "PORT_DOWN";
   EXPECT_THAT(WhyNoRdma(Survey({down})),
               Mentions("mlx5_0 port 1", "PORT_DOWN", "bring its link up"));
+  IbPortInfo closed{.device = "mlx5_1", .problem = "cannot open it: Permission denied"};
+  EXPECT_THAT(WhyNoRdma(Survey({closed})), Mentions("mlx5_1 port 1", "cannot open it"));
   EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.0.0.1")}, {.subnet = "10.1.0.0/16"})),
               Mentions("mlx5_0", "none of its 2 GIDs", "10.1.0.0/16", "eth0"));
   EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.5.0.9")})), Mentions("address of this host"));

@@ -22,24 +22,16 @@ class FakeRegion final : public MemoryRegion {
     access.local = true;
     local_ = ++fabric_.last_key_;
     fabric_.access_[local_] = access;
-    remote_ = ++fabric_.last_key_;
     bound_ = access;
     bound_.local = false;
-    // With windows, peers reach a region through them only.
-    if (!access.nic->attributes().windows) fabric_.access_[remote_] = bound_;
   }
-  ~FakeRegion() override {
-    fabric_.access_.erase(local_);
-    fabric_.access_.erase(remote_);
-  }
+  ~FakeRegion() override { fabric_.access_.erase(local_); }
   uint32_t local_key() const override { return local_; }
-  uint32_t remote_key() const override { return remote_; }
   const FakeFabric::Access& bound() const { return bound_; }
 
  private:
   FakeFabric& fabric_;
   uint32_t local_ = 0;
-  uint32_t remote_ = 0;
   FakeFabric::Access bound_;  // what windows may be bound to
 };
 
@@ -72,7 +64,6 @@ class FakeDomain final : public ProtectionDomain {
                                     .queue_pair = {}});
   }
   absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
-    if (!nic_.attributes().windows) return absl::UnimplementedError("no windows");
     return std::make_unique<FakeWindow>(fabric_);
   }
   uint64_t id() const { return id_; }
@@ -325,8 +316,6 @@ FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, const std::string&
   attributes_.gid[15] = static_cast<uint8_t>(index);
   attributes_.mtu_bytes = 4096;
   attributes_.inline_bytes = fabric.options_.inline_bytes;
-  attributes_.queue_pairs = 1 << 16;
-  attributes_.windows = fabric.options_.windows;
   attributes_.source_port_means = SourcePortMeans::kModify;
 }
 

@@ -32,7 +32,6 @@ struct FakeVerbsOptions {
   uint64_t portion_bytes = 1 << 20;
   int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
   uint32_t inline_bytes = 64;
-  bool windows = true;
 };
 
 class FakeNic;
