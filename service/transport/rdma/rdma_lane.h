@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/transport/lane.h"
@@ -267,15 +268,24 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
     bool given = false;
     RegionSpan memory;  // of its owner; none: it is discarded
     std::shared_ptr<BounceBuffer> bounce = nullptr;
+    std::shared_ptr<WindowBinding> access = nullptr;
     // Without slots, of a slice without payload: its owner has been asked for memory all the same.
     bool asked = false;
     bool found = false;
   };
   struct Location {
-    uint64_t address = 0;
-    uint32_t key = 0;
+    uint64_t address = 0;  // 0: its slot
+    std::shared_ptr<WindowBinding> access = nullptr;
     std::shared_ptr<BounceBuffer> bounce = nullptr;
   };
+  // A region that the peer may write, on the current queue pair.
+  struct Access {
+    std::shared_ptr<WindowBinding> binding;
+    uint64_t last_use = 0;
+  };
+  // Regions without a place that the peer may write. With more windows, the NIC and the search for
+  // one get slower.
+  static constexpr size_t kMaxBindings = 64;
 
   // RdmaLaneLink::Owner
   std::optional<wire::LaneHello> MakeHello() override;
@@ -300,9 +310,11 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   std::optional<RegionSpan> Decided() const;
   // Where the peer can write it; nothing: not known now.
   std::optional<Location> Locate(const RegionSpan& memory);
-  // The key of the peer's access to the memory; nothing: not now.
-  std::optional<uint32_t> Allow(const std::shared_ptr<RegisteredMemory>& memory,
-                                std::shared_ptr<WindowBinding>* binding);
+  // The peer's access to the memory of a region; null: not now. Errors: the device's.
+  absl::StatusOr<std::shared_ptr<WindowBinding>> Allow(
+      const Region& region, const std::shared_ptr<RegisteredMemory>& memory);
+  // Ends the access to the region that was used least recently and has no place.
+  void EndOneAccess();
   void EndAccess();
 
   std::vector<Given> given_;
@@ -316,8 +328,8 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   bool peer_failed_ = false;               // the sender's hello: its queue pair has failed
   SliceNumber peer_number_ = 0;
 
-  // Of regions that the peer may write, on the current queue pair.
-  std::vector<std::pair<RegionId, std::shared_ptr<WindowBinding>>> bindings_;
+  absl::flat_hash_map<RegionId, Access> bindings_;
+  uint64_t uses_ = 0;
   std::shared_ptr<WindowBinding> slots_binding_;
   bool slots_sent_ = false;
 };

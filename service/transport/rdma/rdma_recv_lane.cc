@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "service/transport/rdma/rdma_lane.h"
 
 namespace mccs {
@@ -74,10 +75,13 @@ bool RdmaRecvLane::SendSlots() {
       return false;
     }
     if (!link_.pair()->Claim(link_.number(), 2)) return false;
-    const std::optional<uint32_t> key = Allow(memory, &slots_binding_);
-    if (!key.has_value()) return false;
+    absl::StatusOr<std::shared_ptr<WindowBinding>> bound =
+        link_.pair()->Bind(link_.number(), memory);
+    if (!bound.ok()) link_.link().Stall(bound.status());
+    if (!bound.ok() || *bound == nullptr) return false;
+    slots_binding_ = *std::move(bound);
     message.address = reinterpret_cast<uintptr_t>(slots_.address());
-    message.key = *key;
+    message.key = slots_binding_->key();
   } else if (!link_.pair()->Claim(link_.number(), 1)) {
     return false;
   }
@@ -152,12 +156,13 @@ void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
     }
     if (!location.has_value()) return;
     if (location->address != 0) {
-      if (region != nullptr && message->key != location->key) {
+      const uint32_t key = location->access->key();
+      if (region != nullptr && message->key != key) {
         if (location->bounce != nullptr) location->bounce->used = false;
         return;
       }
       region = memory->region;
-      message->key = location->key;
+      message->key = key;
       message->tag_check = check;
       message->bytes = static_cast<uint32_t>(memory->bytes);
     }
@@ -166,7 +171,8 @@ void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
     given_[n % shape_.slots] = {.slice = n,
                                 .given = location->address != 0 || !has_slots(),
                                 .memory = location->address != 0 ? *memory : RegionSpan{},
-                                .bounce = location->bounce};
+                                .bounce = location->bounce,
+                                .access = location->access};
   }
 }
 
@@ -184,30 +190,40 @@ std::optional<RdmaRecvLane::Location> RdmaRecvLane::Locate(const RegionSpan& mem
     region = location.bounce.get();
     written = UseMemory(*region);
   }
-  std::erase_if(bindings_, [](const auto& known) { return known.second->revoked(); });
-  auto known = std::ranges::find(bindings_, region->id(),
-                                 &std::pair<RegionId, std::shared_ptr<WindowBinding>>::first);
-  std::shared_ptr<WindowBinding> binding = known == bindings_.end() ? nullptr : known->second;
-  const bool is_new = binding == nullptr;
-  const std::optional<uint32_t> key = Allow(written, &binding);
-  if (!key.has_value()) return std::nullopt;
-  if (is_new && binding != nullptr) bindings_.emplace_back(region->id(), std::move(binding));
+  absl::StatusOr<std::shared_ptr<WindowBinding>> access = Allow(*region, written);
+  if (!access.ok()) {
+    if (has_slots()) return Location{};
+    link_.link().Stall(access.status());
+    return std::nullopt;
+  }
+  if (*access == nullptr) return std::nullopt;
   if (location.bounce != nullptr) location.bounce->used = true;
-  location.key = *key;
+  location.access = *std::move(access);
   return location;
 }
 
-std::optional<uint32_t> RdmaRecvLane::Allow(const std::shared_ptr<RegisteredMemory>& memory,
-                                            std::shared_ptr<WindowBinding>* binding) {
-  if (*binding != nullptr) return (*binding)->key();
-  absl::StatusOr<std::shared_ptr<WindowBinding>> bound = link_.pair()->Bind(link_.number(), memory);
-  if (!bound.ok()) {
-    link_.link().Stall(bound.status());
-    return std::nullopt;
+absl::StatusOr<std::shared_ptr<WindowBinding>> RdmaRecvLane::Allow(
+    const Region& region, const std::shared_ptr<RegisteredMemory>& memory) {
+  const auto known = bindings_.find(region.id());
+  if (known != bindings_.end() && !known->second.binding->revoked()) {
+    known->second.last_use = ++uses_;
+    return known->second.binding;
   }
-  if (*bound == nullptr) return std::nullopt;
-  *binding = *std::move(bound);
-  return (*binding)->key();
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<WindowBinding> bound,
+                        link_.pair()->Bind(link_.number(), memory));
+  if (bound == nullptr) return nullptr;
+  if (bindings_.size() >= kMaxBindings) EndOneAccess();
+  bindings_[region.id()] = {.binding = bound, .last_use = ++uses_};
+  return bound;
+}
+
+void RdmaRecvLane::EndOneAccess() {
+  auto oldest = bindings_.end();
+  for (auto at = bindings_.begin(); at != bindings_.end(); ++at) {
+    if (at->second.binding.use_count() > 1) continue;  // a place
+    if (oldest == bindings_.end() || at->second.last_use < oldest->second.last_use) oldest = at;
+  }
+  if (oldest != bindings_.end()) bindings_.erase(oldest);
 }
 
 void RdmaRecvLane::EndAccess() {
@@ -325,6 +341,7 @@ void RdmaRecvLane::OnWritten(const wire::ImmediateFields& immediate, uint32_t by
     entry.bytes = bytes;
   }
   if (immediate.placed) return OnPlaced(bytes);
+  if (has_slots()) given_[n % shape_.slots] = {};
   if (!has_slots() && (bytes > 0 || entry.bytes > 0)) {
     return Fail("slice ", n, " of ", bytes, " bytes arrived without a place, ", entry.bytes,
                 " announced");
@@ -341,6 +358,7 @@ bool RdmaRecvLane::HasMemory(SliceNumber n) {
              .given = false,
              .memory = {},
              .bounce = nullptr,
+             .access = nullptr,
              .asked = true,
              .found = FindMemory(n).has_value()};
   }

@@ -64,6 +64,7 @@ class FakeDomain final : public ProtectionDomain {
                                     .queue_pair = {}});
   }
   absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
+    if (!fabric_.window_failure.ok()) return fabric_.window_failure;
     return std::make_unique<FakeWindow>(fabric_);
   }
   uint64_t id() const { return id_; }

@@ -10,6 +10,7 @@
 #ifndef MCCS_TESTS_UNIT_TRANSPORT_RDMA_FAKE_VERBS_H_
 #define MCCS_TESTS_UNIT_TRANSPORT_RDMA_FAKE_VERBS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -60,6 +61,13 @@ class FakeFabric {
   // So many registrations that start now fail with it.
   absl::Status registration_failure;
   int registration_failures = std::numeric_limits<int>::max();
+  // No window can be made.
+  absl::Status window_failure;
+  // Windows that are bound.
+  size_t windows() const {
+    return static_cast<size_t>(std::ranges::count_if(
+        access_, [](const auto& entry) { return entry.second.queue_pair != QueuePairNumber(); }));
+  }
 
  private:
   friend class FakeNic;

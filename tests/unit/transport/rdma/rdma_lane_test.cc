@@ -290,6 +290,55 @@ TEST_F(RdmaLaneTest, PlacesInTwoRegionsDoNotOverfillTheQueuePair) {
   (*pair)->Leave(number);
 }
 
+// A program may use any number of buffers. The peer may write those that were used last.
+TEST_F(RdmaLaneTest, ALaneKeepsAFewWindowsToRegions) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  lane.send->WaitForPlaces();
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  constexpr size_t kBytes = 20'000;
+  constexpr SliceNumber kRegions = 500;
+  const OwnedMemory source(std::vector<std::byte>(kBytes, std::byte{7}));
+  std::vector<std::unique_ptr<OwnedMemory>> regions;
+  for (SliceNumber n = 0; n < kRegions; ++n) {
+    regions.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(kBytes)));
+    ASSERT_TRUE(lane.recv->Expect(n, WholeOf(*regions.back()), {}));
+    ASSERT_TRUE(*lane.send->Post(WholeOf(source), {}));
+    ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == n + 1; }));
+    ASSERT_EQ(lane.recv->Landed(n), Landing::kDirect);
+    lane.recv->Release(n);
+  }
+  RunUntil([left = 100]() mutable { return left-- == 0; });
+  EXPECT_LE(fabric_->windows(), 80u);
+  EXPECT_EQ(lane.send->counters().reconnects, 0u);
+  EXPECT_EQ(nic(1).access_errors(), 0u);
+}
+
+TEST_F(RdmaLaneTest, WithoutAWindowASliceTakesItsSlot) {
+  Start(2);
+  Lane& lane = Open(0, 1);
+  lane.send->WaitForPlaces();
+  lane.recv->ExpectInSlot(0);
+  ASSERT_TRUE(RunUntil([&] {
+    Carry(lane, 1);
+    return lane.send->acknowledged() == 1;
+  }));
+  fabric_->window_failure = absl::ResourceExhaustedError("no window is left");
+  constexpr size_t kBytes = 20'000;
+  const OwnedMemory source(std::vector<std::byte>(kBytes, std::byte{7}));
+  std::vector<std::unique_ptr<OwnedMemory>> regions;
+  constexpr SliceNumber kRegions = 50;  // more than windows that were made already
+  for (SliceNumber n = 1; n < kRegions; ++n) {
+    regions.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(kBytes)));
+    ASSERT_TRUE(lane.recv->Expect(n, WholeOf(*regions.back()), {}));
+    ASSERT_TRUE(*lane.send->Post(WholeOf(source), {}));
+    ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == n + 1; })) << n;
+    if (n + 1 < kRegions) lane.recv->Release(n);
+  }
+  EXPECT_EQ(lane.recv->Landed(kRegions - 1), Landing::kInSlot);
+  EXPECT_EQ(lane.send->counters().reconnects, 0u);
+}
+
 // The peer's NIC may still write the bounce buffer over the last queue pair.
 TEST_F(RdmaLaneTest, ASliceInFlightToABounceBufferSurvivesAnotherConnection) {
   Start(2, {.portion_bytes = 1'000});
