@@ -106,8 +106,9 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
     network.AddAddress(address_, SimAddress(index, nic));
   }
   for (int nic = 0; nic < options.nics && fabric != nullptr; ++nic) {
-    FakeNic& verbs = fabric->AddNic(absl::StrCat("h", index, "_", nic), SimAddress(index, nic));
-    nics_.push_back({.address = {SimAddress(index, nic)}, .verbs = &verbs});
+    const std::string address = SimAddress(index, nic);
+    FakeNic& verbs = fabric->AddNic(absl::StrCat("h", index, "_", nic), address, address);
+    nics_.push_back({.address = {address}, .verbs = &verbs});
   }
   Start();
 }

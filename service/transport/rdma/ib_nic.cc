@@ -262,12 +262,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> IbNic::MakeQueuePair(
     (*receives)->granted -= pair_options.receives;
     return why;
   }
-  // Any 24 bits do; a new queue pair must not accept packets of an old one.
-  const auto ticks =
-      static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  const auto first = static_cast<uint32_t>((ticks * 0x9e37'79b9'7f4a'7c15u) >> 40);
-  auto pair =
-      std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, **receives, first);
+  auto pair = std::make_unique<IbQueuePair>(*this, std::move(made), pair_options, **receives);
   MCCS_RETURN_IF_ERROR(pair->Initialize());
   return pair;
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -211,12 +210,11 @@ class IbNic final : public VerbsNic {
 class IbQueuePair final : public QueuePair {
  public:
   IbQueuePair(IbNic& nic, Owned<ibv_qp> pair, const QueuePairOptions& options,
-              IbReceiveQueue& receives, uint32_t first_packet)
+              IbReceiveQueue& receives)
       : nic_(nic),
         pair_(std::move(pair)),
         options_(options),
         receives_(receives),
-        first_packet_(first_packet),
         number_(QueuePairNumber(pair_->qp_num)) {}
   ~IbQueuePair() override;
 
@@ -225,7 +223,7 @@ class IbQueuePair final : public QueuePair {
   QueuePairAddress address() const override {
     const NicAttributes& nic = nic_.attributes();
     return {.number = number_,
-            .first_packet = first_packet_,
+            .first_packet = options_.first_packet,
             .gid = nic.gid,
             .lid = nic.lid,
             .mtu_bytes = nic.mtu_bytes};
@@ -249,7 +247,6 @@ class IbQueuePair final : public QueuePair {
   Owned<ibv_qp> pair_;
   const QueuePairOptions options_;
   IbReceiveQueue& receives_;
-  const uint32_t first_packet_;
   const QueuePairNumber number_;
   std::atomic<uint16_t> source_port_{0};  // set while it is connected
   std::vector<ibv_send_wr> requests_;

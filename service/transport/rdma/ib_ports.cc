@@ -1,6 +1,5 @@
-#include <arpa/inet.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -27,14 +26,6 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// The IPv4 address that a GID maps, or "".
-std::string MappedAddress(const ibv_gid& gid) {
-  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  if (std::memcmp(gid.raw, kPrefix, sizeof(kPrefix)) != 0) return "";
-  char text[INET_ADDRSTRLEN];
-  return inet_ntop(AF_INET, gid.raw + sizeof(kPrefix), text, sizeof(text)) != nullptr ? text : "";
-}
-
 std::string TextOf(const ibv_gid& gid) {
   std::string text;
   for (size_t i = 0; i < sizeof(gid.raw); i += 2) {
@@ -55,7 +46,7 @@ std::vector<IbGid> ListGids(const IbLibrary& library, ibv_context* device, const
     gids.push_back({.index = static_cast<uint8_t>(index),
                     .routable = absl::StrContains(type, "RoCE v2"),
                     .text = TextOf(gid),
-                    .address = MappedAddress(gid)});
+                    .address = MappedAddress(std::to_array(gid.raw))});
   }
   return gids;
 }

@@ -53,7 +53,7 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
   if (error != 0) return Error("cannot connect a queue pair", error);
   ibv_qp_attr send{};
   send.qp_state = IBV_QPS_RTS;
-  send.sq_psn = first_packet_;
+  send.sq_psn = options_.first_packet;
   send.timeout = nic_.options.timeout;
   send.retry_cnt = nic_.options.retries;
   send.rnr_retry = 6;  // 7: no limit

@@ -58,8 +58,7 @@ void PeerPair::OnMade(absl::StatusOr<std::unique_ptr<QueuePair>> made) {
     number_ = queue_pair_->address().number;
   }
   if (!status_.ok()) {  // broken before
-    drained_ = true;
-    OnStop();
+    End();
   } else if (!made.ok()) {
     Break(made.status());
   } else {
@@ -80,11 +79,12 @@ absl::Status PeerPair::SetPeer(const QueuePairAddress& peer, uint32_t receives) 
 
 void PeerPair::Connect() {
   MCCS_CHECK(made() && has_peer());
+  connects_ = true;
   auto result = std::make_shared<absl::Status>();
   domain_->jobs().Run(
       VerbsJobs::Kind::kConnect, domain_->tenant(),
-      [queue_pair = queue_pair_.get(), peer = *peer_, result] {
-        *result = queue_pair->Connect(peer);
+      [queue_pair = queue_pair_.get(), peer = *peer_, abandoned = abandoned_, result] {
+        if (!*abandoned) *result = queue_pair->Connect(peer);
       },
       [self = shared_from_this(), result] {
         if (!result->ok()) return self->Break(*result);
@@ -373,17 +373,22 @@ void PeerPair::Break(const absl::Status& why) {
   batch_.clear();
   revoked_at_.clear();
   UpdateWaiting();
+  *abandoned_ = true;
   owner_.OnBroken(*this);
-  if (made()) {
-    domain_->jobs().Run(
-        VerbsJobs::Kind::kConnect, domain_->tenant(),
-        [queue_pair = queue_pair_.get()] { queue_pair->Stop(); },
-        [self = shared_from_this()] { self->OnStop(); });
-  } else if (was_made_) {
-    drained_ = true;
-    OnStop();
-  }
+  if (was_made_) End();  // else OnMade does
   ReportLoss();
+}
+
+// Stops the queue pair, if it may have carried anything.
+void PeerPair::End() {
+  if (!made() || !connects_) {
+    drained_ = true;
+    return OnStop();
+  }
+  domain_->jobs().Run(
+      VerbsJobs::Kind::kConnect, domain_->tenant(),
+      [queue_pair = queue_pair_.get()] { queue_pair->Stop(); },
+      [self = shared_from_this()] { self->OnStop(); });
 }
 
 void PeerPair::OnStop() {

@@ -22,6 +22,7 @@
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_PEER_PAIR_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_PEER_PAIR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -119,6 +120,10 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // The device has made the queue pair, or could not. Called once.
   void OnMade(absl::StatusOr<std::unique_ptr<QueuePair>> made);
   bool made() const { return queue_pair_ != nullptr; }
+  // OnMade has not been called yet.
+  bool in_making() const { return !was_made_; }
+  // Set when it breaks: what is not begun need not be done. THREAD of the value: any.
+  const std::shared_ptr<std::atomic<bool>>& abandoned() const { return abandoned_; }
   // REQUIRES: made.
   QueuePair& queue_pair() { return *queue_pair_; }
   QueuePairNumber number() const { return number_; }
@@ -130,7 +135,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   // Starts to connect it to its peer. REQUIRES: made; has_peer; not called before.
   void Connect();
   bool connected() const { return connected_; }
-  void SetConnected() { connected_ = true; }
+  // REQUIRES: not made yet.
+  void SetConnected() { connects_ = connected_ = true; }
   // Both ends are connected.
   void SetUsable() { usable_ = true; }
   bool usable() const { return usable_ && connected_ && status_.ok(); }
@@ -236,6 +242,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void Complete(uint64_t through);
   void Retire(Outstanding& done);
   void ReportLoss();
+  void End();
   void OnStop();
   void DropUses();
   void UpdateWaiting();
@@ -247,7 +254,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   std::unique_ptr<QueuePair> queue_pair_;
   QueuePairNumber number_;
   std::optional<QueuePairAddress> peer_;
+  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool was_made_ = false;
+  bool connects_ = false;  // it may be connected
   bool connected_ = false;
   bool usable_ = false;
   bool works_ = false;

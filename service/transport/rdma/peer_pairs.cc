@@ -15,6 +15,7 @@ namespace {
 // Completions per call of VerbsNic::Poll, and calls per turn.
 constexpr size_t kCompletions = 64;
 constexpr int kMaxPollsPerTurn = 16;
+constexpr uint64_t kPacketMask = (1 << 24) - 1;
 constexpr int64_t kCheckEveryNs = kNsPerSec / 2;
 // A port that is down for so long, at a host without another one, ends its lanes for good. A queue
 // pair survives shorter interruptions by itself.
@@ -114,10 +115,12 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
   by_name_[options.name] = pair;
 
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<QueuePair>>>();
-  const QueuePairOptions queue_pair{.requests = options.requests,
-                                    .receives = options.receives,
-                                    .traffic_class = key.traffic_class,
-                                    .source_port = key.source_port};
+  const QueuePairOptions queue_pair{
+      .requests = options.requests,
+      .receives = options.receives,
+      .traffic_class = key.traffic_class,
+      .source_port = key.source_port,
+      .first_packet = static_cast<uint32_t>(random_.NextU64() & kPacketMask)};
   const auto make = [](PairDomain& made_in, const QueuePairOptions& made_with,
                        const std::optional<QueuePairAddress>& connected_to)
       -> absl::StatusOr<std::unique_ptr<QueuePair>> {
@@ -129,7 +132,10 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
   };
   jobs_.Run(
       VerbsJobs::Kind::kConnect, domain->tenant(),
-      [made, make, raw = domain.get(), queue_pair, peer] { *made = make(*raw, queue_pair, peer); },
+      [made, make, raw = domain.get(), queue_pair, peer, abandoned = pair->abandoned()] {
+        *made = *abandoned ? absl::CancelledError("no lane uses it any more")
+                           : make(*raw, queue_pair, peer);
+      },
       [&nic, pair, made, connected = peer.has_value()] {
         if (made->ok()) nic.by_number[(**made)->address().number] = pair;
         if (made->ok() && connected) pair->SetConnected();

@@ -57,6 +57,8 @@ void RdmaLaneLink::LeavePair() {
 
 bool RdmaLaneLink::TrySendHello() {
   if (step_ != Step::kHello) return false;
+  // A peer that connects again and again makes one queue pair at a time.
+  if (pair_ != nullptr && pair_->in_making()) return false;
   std::optional<wire::LaneHello> hello = owner_.MakeHello();
   if (!hello.has_value()) return false;
   const NicAttributes* const nic = pairs_.Attributes(queues_.domain.nic);
@@ -84,6 +86,12 @@ void RdmaLaneLink::OnHelloFrame(const wire::LaneHello& hello) {
   if (hello.version != wire::kRdmaLaneVersion) {
     return link_.Fail("it has version ", hello.version, " of the RDMA lane protocol, this end ",
                       wire::kRdmaLaneVersion);
+  }
+  const NicAttributes* const nic = pairs_.Attributes(queues_.domain.nic);
+  const bool is_roce = nic != nullptr && MappedAddress(nic->gid) == queues_.domain.nic.address;
+  if (is_roce && MappedAddress(hello.gid) != link_.remote().host) {
+    return link_.Fail("its GID is that of \"", MappedAddress(hello.gid), "\", expected ",
+                      link_.remote().host);
   }
   peer_gid_ = hello.gid;
   peer_source_port_ = hello.source_port;

@@ -1,6 +1,18 @@
 #include "service/transport/rdma/verbs.h"
 
+#include <arpa/inet.h>
+
+#include <algorithm>
+
 namespace mccs {
+
+std::string MappedAddress(const Gid& gid) {
+  static constexpr Gid kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  constexpr size_t kPrefixBytes = 12;
+  if (!std::equal(gid.begin(), gid.begin() + kPrefixBytes, kPrefix.begin())) return "";
+  char text[INET_ADDRSTRLEN];
+  return inet_ntop(AF_INET, &gid[kPrefixBytes], text, sizeof(text)) != nullptr ? text : "";
+}
 
 std::string_view Name(CompletionStatus status) {
   switch (status) {

@@ -140,6 +140,8 @@ struct Completion {
 // ---- Queue pairs --------------------------------------------------------------------------------
 
 using Gid = std::array<uint8_t, 16>;
+// The IPv4 address that a GID maps (RoCE v2), or "".
+std::string MappedAddress(const Gid& gid);
 
 // The data that a peer needs to connect its queue pair to this one.
 struct QueuePairAddress {
@@ -155,6 +157,9 @@ struct QueuePairOptions {
   uint32_t receives = 0;      // entries of the receive queue that its peer may use at a time
   uint8_t traffic_class = 0;  // DSCP × 4
   uint16_t source_port = 0;   // of its UDP packets; 0: the NIC's choice
+  // Random, 24 bits: it does not accept packets of an earlier queue pair, nor of a host that
+  // guesses.
+  uint32_t first_packet = 0;
 };
 
 // Where a queue pair's packets are routed by their source port.

@@ -1,5 +1,7 @@
 #include "tests/unit/transport/rdma/fake_verbs.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,6 +13,17 @@ namespace {
 
 // Consumed receive entries are refilled when there are so many.
 constexpr uint32_t kRefillAtOnce = 8;
+
+// Without an address, of this number.
+Gid GidOf(size_t number, const std::string& address) {
+  Gid gid{};
+  gid[14] = static_cast<uint8_t>(number >> 8);
+  gid[15] = static_cast<uint8_t>(number);
+  if (address.empty()) return gid;
+  gid[10] = gid[11] = 0xff;
+  MCCS_CHECK(inet_pton(AF_INET, address.c_str(), &gid[12]) == 1);
+  return gid;
+}
 
 }  // namespace
 
@@ -100,7 +113,10 @@ class FakeQueuePair final : public QueuePair {
   }
 
   QueuePairAddress address() const override {
-    return {.number = number_, .gid = nic_.attributes_.gid, .mtu_bytes = 4096};
+    return {.number = number_,
+            .first_packet = options_.first_packet,
+            .gid = nic_.attributes_.gid,
+            .mtu_bytes = 4096};
   }
   absl::Status Connect(const QueuePairAddress& peer) override {
     MCCS_CHECK(!peer_.has_value());
@@ -310,11 +326,10 @@ class FakeQueuePair final : public QueuePair {
 // ---- NICs ---------------------------------------------------------------------------------------
 
 FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, const std::string& host,
-                 uint16_t index)
+                 const Gid& gid)
     : fabric_(fabric), host_(host) {
   attributes_.device = name;
-  attributes_.gid[14] = static_cast<uint8_t>(index >> 8);
-  attributes_.gid[15] = static_cast<uint8_t>(index);
+  attributes_.gid = gid;
   attributes_.mtu_bytes = 4096;
   attributes_.inline_bytes = fabric.options_.inline_bytes;
   attributes_.source_port_means = SourcePortMeans::kModify;
@@ -397,9 +412,9 @@ FakeQueuePair* FakeNic::Find(QueuePairNumber number) {
 
 FakeFabric::~FakeFabric() = default;
 
-FakeNic& FakeFabric::AddNic(const std::string& name, const std::string& host) {
-  nics_.push_back(
-      std::make_unique<FakeNic>(*this, name, host, static_cast<uint16_t>(nics_.size() + 1)));
+FakeNic& FakeFabric::AddNic(const std::string& name, const std::string& host,
+                            const std::string& address) {
+  nics_.push_back(std::make_unique<FakeNic>(*this, name, host, GidOf(nics_.size() + 1, address)));
   nics_by_gid_[nics_.back()->attributes().gid] = nics_.back().get();
   return *nics_.back();
 }

@@ -44,8 +44,10 @@ class FakeFabric {
       : clock_(clock), random_(seed), options_(options) {}
   ~FakeFabric();
 
-  // `host`: for `reachable`. LIFETIME: of the fabric.
-  FakeNic& AddNic(const std::string& name, const std::string& host = "");
+  // `host`: for `reachable`. `address`: that its GID maps, as with RoCE; empty: none. LIFETIME: of
+  // the fabric.
+  FakeNic& AddNic(const std::string& name, const std::string& host = "",
+                  const std::string& address = "");
 
   // When the next portion moves; nothing: all queue pairs are idle.
   std::optional<MonotonicNs> NextEventTime() const;
@@ -106,7 +108,7 @@ class FakeFabric {
 
 class FakeNic final : public VerbsNic {
  public:
-  FakeNic(FakeFabric& fabric, const std::string& name, const std::string& host, uint16_t index);
+  FakeNic(FakeFabric& fabric, const std::string& name, const std::string& host, const Gid& gid);
 
   const NicAttributes& attributes() const override { return attributes_; }
   absl::StatusOr<std::unique_ptr<ProtectionDomain>> MakeDomain() override;

@@ -194,6 +194,56 @@ TEST_F(RdmaHostileTest, AnOfferOfAnUnknownPairIsRejected) {
   ExpectVictimCarries();
 }
 
+// Its queue pair would connect to another host.
+TEST_F(RdmaHostileTest, AGidOfAnotherHostEndsTheLane) {
+  Connect(/*has_slots=*/true);
+  wire::LaneHello hello = Hello();
+  hello.gid = nic(2).attributes().gid;
+  Write(hello);
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("its GID", AddressOf(2), AddressOf(0)));
+  ExpectVictimCarries();
+}
+
+// Each of its connections asks for another queue pair, faster than the device makes them.
+TEST_F(RdmaHostileTest, APeerThatConnectsAgainAndAgainQueuesNoWork) {
+  Connect(/*has_slots=*/true);
+  const size_t pairs = host(1).pairs().size();
+  jobs_held_ = true;
+  for (int i = 0; i < 200; ++i) {
+    auto [own, peer] = ConnectStreams(0, 1);
+    stream_ = std::move(own);
+    lane_->recv->Attach(std::move(peer));
+    wire::LaneHello hello = Hello();
+    hello.source_port = static_cast<uint16_t>(1'000 + i);
+    Write(hello);
+    wire::PairFrame offer{};
+    offer.magic = wire::kPairOfferMagic;
+    offer.gid = nic(0).attributes().gid;
+    offer.queue_pair = 1;
+    offer.mtu_bytes = 4096;
+    offer.name[0] = static_cast<uint8_t>(i + 1);
+    offer.receives = 64;
+    bool answered = false;
+    RunUntil([&, left = 100]() mutable {
+      wire::LaneFrame answer;
+      const iovec whole{.iov_base = answer.data(), .iov_len = answer.size()};
+      const auto got = stream_->Read({&whole, 1});
+      answered |= got.ok() && *got > 0;
+      return answered || left-- == 0;
+    });
+    if (answered) Write(offer);
+    RunUntil([left = 20]() mutable { return left-- == 0; });
+    ASSERT_NE(lane_->recv->state(), LaneState::kFailed) << lane_->recv->status();
+  }
+  EXPECT_LE(host(1).pairs().size(), pairs + 1);
+  EXPECT_LE(runners_[1]->size(), 4u);
+  jobs_held_ = false;
+  lane_.reset();
+  ExpectVictimCarries();
+  EXPECT_TRUE(RunUntil([&] { return nic(1).queue_pairs() == pairs; }));
+}
+
 // The places that the lane has given, of the messages that host 0 has received.
 std::vector<wire::CreditMessage> CreditsIn(const std::vector<wire::PairMessage>& messages) {
   std::vector<wire::CreditMessage> credits;

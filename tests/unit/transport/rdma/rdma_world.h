@@ -53,6 +53,8 @@ class HeldRunner final : public MappingRunner {
     return job;
   }
 
+  size_t size() const { return jobs_.size(); }
+
  private:
   const bool& held_;
   std::deque<std::unique_ptr<MappingJob>> jobs_;
@@ -65,11 +67,13 @@ class RdmaWorld : public testing::Test {
              const RegistrationLimits& limits = {.bytes_per_nic = kRegisteredBytes}) {
     fabric_ = std::make_unique<FakeFabric>(clock_, /*seed=*/1, options);
     for (size_t h = 0; h < hosts; ++h) {
-      FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h));
+      FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h), /*host=*/"", AddressOf(h));
       nics_.push_back(&nic);
+      auto runner = std::make_unique<HeldRunner>(jobs_held_);
+      runners_.push_back(runner.get());
       hosts_.push_back(std::make_unique<RdmaHost<>>(
           std::vector<RdmaNic>{{.address = {AddressOf(h)}, .verbs = &nic}}, random_, clock_, limits,
-          std::make_unique<HeldRunner>(jobs_held_)));
+          std::move(runner)));
     }
   }
 
@@ -77,6 +81,7 @@ class RdmaWorld : public testing::Test {
     lanes_.clear();
     hosts_.clear();
     nics_.clear();
+    runners_.clear();
     fabric_.reset();
   }
 
@@ -167,6 +172,7 @@ class RdmaWorld : public testing::Test {
   SeededRandom random_{1};
   std::unique_ptr<FakeFabric> fabric_;
   std::vector<FakeNic*> nics_;
+  std::vector<HeldRunner*> runners_;
   std::vector<std::unique_ptr<RdmaHost<>>> hosts_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
