@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/unit/mentions.h"
+
 namespace mccs {
 namespace config_test {
 
@@ -29,6 +31,14 @@ class ServiceConfigTest : public testing::Test {
     return config.ok() ? "accepted" : std::string(config.status().message());
   }
 };
+
+TEST_F(ServiceConfigTest, TimeoutsOfRdmaAreShorterThanTheWaitForANic) {
+  EXPECT_EQ(Rejection("rdma: {timeout: 18, retries: 7}\n"), "accepted");
+  EXPECT_THAT(Rejection("rdma: {timeout: 19, retries: 7}\n"),
+              Mentions("timeout", "7 `retries`", "17.2 s", "10 s"));
+  EXPECT_THAT(Rejection("rdma: {timeout: 0}\n"), Mentions("timeout", "1 to 31"));
+  EXPECT_THAT(Rejection("rdma: {retries: 8}\n"), Mentions("retries", "0 to 7"));
+}
 
 TEST_F(ServiceConfigTest, AnEmptyFileIsTheDefault) {
   const auto config = Read("");
