@@ -21,16 +21,20 @@
 #include "lab/fabric_plan.h"
 #include "lab/host_identity.h"
 #include "lab/job.h"
+#include "lab/network_tools.h"
 #include "lab/node.h"
 #include "lab/reports.h"
 #include "lab/spawn.h"
 #include "lab/supervisor.h"
+#include "lab/vms.h"
 
 namespace mccs::lab {
 namespace {
 
-absl::Status CheckTenant(const std::string& socket, const std::string& tenant) {
-  if (tenant.empty() || access(socket.c_str(), F_OK) == 0) return absl::OkStatus();
+absl::Status CheckTenant(const LabState& lab, const std::string& tenant) {
+  const bool is_known =
+      std::find(lab.tenants.begin(), lab.tenants.end(), tenant) != lab.tenants.end();
+  if (tenant.empty() || is_known) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the lab has no tenant '", tenant,
                                                  "'; restart it with 'mccs-lab up --tenants ",
                                                  tenant, "' to create the tenant's sockets"));
@@ -41,8 +45,9 @@ absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
                                       const std::string& host, const std::string& tenant = "") {
   MCCS_ASSIGN_OR_RETURN(const DaemonState* daemon, lab.FindHost(host));
   MCCS_ASSIGN_OR_RETURN(Products products, FindProducts());
-  const std::string socket = caller.directories.PathsOf(lab.name).Socket(host, tenant);
-  MCCS_RETURN_IF_ERROR(CheckTenant(socket, tenant));
+  MCCS_RETURN_IF_ERROR(CheckTenant(lab, tenant));
+  const std::string socket =
+      lab.has_vms() ? VmSocket(tenant) : caller.directories.PathsOf(lab.name).Socket(host, tenant);
   return HostVariables({.host = host,
                         .socket = socket,
                         .controller_endpoint = lab.daemons.front().endpoint,
@@ -55,30 +60,26 @@ HostIdentity HostOf(const Caller& caller, const LabState& lab, const std::string
   return {.name = host, .hosts_file = caller.directories.PathsOf(lab.name).HostsFile()};
 }
 
-// A port that is free now. Another process can still take it before the caller listens on it.
-absl::StatusOr<uint16_t> FreePort(const std::string& address) {
-  UniqueFd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  inet_pton(AF_INET, address.c_str(), &place.sin_addr);
-  socklen_t size = sizeof(place);
-  if (bind(socket_fd.get(), reinterpret_cast<sockaddr*>(&place), size) != 0 ||
-      getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&place), &size) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("no free port at ", address));
-  }
-  return ntohs(place.sin_port);
-}
-
 // MASTER_ADDR and MASTER_PORT: a free port on the host of rank 0.
 struct MasterAddress {
   std::string address;
   uint16_t port = 0;
 };
 
+// Below the kernel's range for outgoing connections. Jobs of a lab start one after the other, so
+// they rarely have the same.
+constexpr int kFirstVmMasterPort = 20000;
+constexpr int kVmMasterPorts = 10000;
+
 absl::StatusOr<MasterAddress> ChooseMasterAddress(const LabState& lab, const DaemonState& host) {
   MasterAddress master{.address = lab.hosts().front().address};
   if (!lab.has_network()) {
     MCCS_ASSIGN_OR_RETURN(master.port, FreePort(master.address));
+    return master;
+  }
+  if (lab.has_vms()) {
+    master.address = host.address;
+    master.port = static_cast<uint16_t>(kFirstVmMasterPort + getpid() % kVmMasterPorts);
     return master;
   }
   const auto index = static_cast<int32_t>(&host - lab.hosts().data());
@@ -111,6 +112,19 @@ absl::Status ReadTopology(const UpOptions& options, const Environment& environme
   return absl::OkStatus();
 }
 
+// Fills the parts of `plan` for virtual machines. REQUIRES: it has its products.
+absl::Status PlanVms(const UpOptions& options, const Environment& environment, LabPlan* plan) {
+  if (options.hosts > kMaxVms) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--hosts ", options.hosts, ": a lab can have at most ", kMaxVms, " virtual machines"));
+  }
+  plan->hosts = VmHosts(options.hosts, options.gpus_per_host);
+  MCCS_ASSIGN_OR_RETURN(plan->qemu, PrepareVms(plan->products.vm_preparation, environment));
+  std::cerr << "booting " << options.hosts << " virtual machine" << (options.hosts == 1 ? "" : "s")
+            << std::endl;
+  return absl::OkStatus();
+}
+
 absl::Status CheckSockets(const LabPaths& paths, const LabPlan& plan) {
   std::string longest;
   for (const std::string& tenant : plan.tenants) {
@@ -137,7 +151,8 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
 
 std::string DescribeLab(const LabPlan& plan) {
   std::string text = absl::StrCat("lab '", plan.name, "' is up: ", plan.hosts.size(),
-                                  plan.hosts.size() == 1 ? " host" : " hosts");
+                                  plan.qemu.empty() ? " host" : " virtual machine",
+                                  plan.hosts.size() == 1 ? "" : "s");
   const int32_t gpus = plan.hosts.front().gpus;
   const bool are_alike = std::all_of(plan.hosts.begin(), plan.hosts.end(),
                                      [&](const LabHost& host) { return host.gpus == gpus; });
@@ -153,14 +168,15 @@ std::string DescribeLab(const LabPlan& plan) {
 // controller rejects it. Does not use Job, because Job kills all descendants at its end.
 absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std::string& file) {
   MCCS_ASSIGN_OR_RETURN(const LabState lab, FindReadyLab(caller, plan.name));
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(kControllerName));
+  MCCS_ASSIGN_OR_RETURN(const Place place,
+                        lab.PlaceOf(caller.directories.PathsOf(plan.name), kControllerName));
   MCCS_ASSIGN_OR_RETURN(
       const pid_t mccsctl,
       Spawn({.file = plan.products.mccsctl,
              .argv = {"mccsctl", "apply", "-f", file},
              .environment =
                  With(caller.environment, {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}}),
-             .node = node}));
+             .place = place}));
   int status = 0;
   while (waitpid(mccsctl, &status, 0) < 0 && errno == EINTR) {
   }
@@ -191,7 +207,15 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
                .products = {},
                .environment = caller.environment,
                .network = {}};
-  if (!options.topology.empty()) {
+  MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
+  if (options.network == kNetworkOfRdmaVms) {
+    if (!options.topology.empty()) {
+      return absl::InvalidArgumentError(
+          "cannot start the lab: --network rdma-vms has no topology; replace --topology by --hosts "
+          "and --gpus");
+    }
+    MCCS_RETURN_IF_ERROR(PlanVms(options, caller.environment, &plan));
+  } else if (!options.topology.empty()) {
     MCCS_RETURN_IF_ERROR(ReadTopology(options, caller.environment, &plan));
   } else if (options.network == kNetworkOfProcesses) {
     plan.hosts = PlainHosts(options.hosts, options.gpus_per_host);
@@ -203,12 +227,11 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   if (!options.mccsd_config.empty()) {
     MCCS_ASSIGN_OR_RETURN(plan.mccsd_config, ReadWhole(options.mccsd_config));
   }
-  MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
   MCCS_RETURN_IF_ERROR(CheckSockets(caller.directories.PathsOf(name), plan));
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
   std::cout << DescribeLab(plan) << std::endl;  // before the output of child processes
   if (plan.network) return ApplyTopology(caller, plan, options.topology);
-  WarnIfIdentityUnsupported(caller, plan);
+  if (plan.qemu.empty()) WarnIfIdentityUnsupported(caller, plan);
   return absl::OkStatus();
 }
 
@@ -228,11 +251,12 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
   MCCS_ASSIGN_OR_RETURN(const MasterAddress master, ChooseMasterAddress(lab, *ranks.front().host));
+  const LabPaths paths = caller.directories.PathsOf(name);
   std::vector<JobProcess> processes;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host->name;
     MCCS_ASSIGN_OR_RETURN(Variables of_host, VariablesOf(caller, lab, host, options.tenant));
-    MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(host));
+    MCCS_ASSIGN_OR_RETURN(const Place place, lab.PlaceOf(paths, host));
     Variables of_rank = RankVariables({.rank = static_cast<int32_t>(rank),
                                        .world_size = static_cast<int32_t>(ranks.size()),
                                        .host_index = ranks[rank].host_index,
@@ -247,7 +271,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                    .argv = options.program,
                                    .environment = With(With(caller.environment, of_host), of_rank),
                                    .host = HostOf(caller, lab, host),
-                                   .node = node}});
+                                   .place = place}});
   }
   return Job({.prefixed = true, .grace_ns = options.grace_ns, .supervisor = lab.supervisor_pid})
       .Run(processes);
@@ -256,10 +280,11 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
 absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                          const ExecOptions& options) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.NodeHolder(options.host));
+  MCCS_ASSIGN_OR_RETURN(const Place place,
+                        lab.PlaceOf(caller.directories.PathsOf(name), options.host));
   Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
   // Switches have no daemon, so no variables that refer to one.
-  if (!lab.has_network() || lab.FindHost(options.host).ok()) {
+  if (lab.nodes.empty() || lab.FindHost(options.host).ok()) {
     MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host, options.tenant));
   }
   MCCS_ASSIGN_OR_RETURN(std::string file,
@@ -270,12 +295,18 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                                .argv = options.program,
                                .environment = With(caller.environment, variables),
                                .host = HostOf(caller, lab, options.host),
-                               .node = node}};
+                               .place = place}};
   return Job({.prefixed = false, .supervisor = lab.supervisor_pid}).Run({process});
 }
 
 absl::Status Env(const Caller& caller, const std::string& name, const std::string& host) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
+  if (lab.has_vms()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot print variables of ", host,
+                     ": variables do not move a shell into a virtual machine; use 'mccs-lab exec ",
+                     host, " -- sh -i'"));
+  }
   MCCS_ASSIGN_OR_RETURN(Variables variables, VariablesOf(caller, lab, host));
   std::cout << ExportLines(variables);
   // Variables cannot move the calling shell into the host's network namespace.

@@ -14,6 +14,7 @@ namespace mccs::lab {
 
 inline constexpr char kNetworkOfProcesses[] = "processes";
 inline constexpr char kNetworkOfNamespaces[] = "namespaces";
+inline constexpr char kNetworkOfRdmaVms[] = "rdma-vms";
 
 struct UpOptions {
   int32_t hosts = 1;

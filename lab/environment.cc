@@ -38,11 +38,13 @@ absl::StatusOr<Products> FindProducts() {
                     .mccsd = bin / "mccsd",
                     .controller = bin / "mccs-controller",
                     .mccsctl = bin / "mccsctl",
+                    .vm_preparation = bin.parent_path() / "share/rdma_vms/prepare.py",
                     .preload = {lib / "libmccs-free-hooks.so", lib / "emulation/libcudart.so.13",
                                 lib / "emulation/libcuda.so.1", lib / "emulation/libnvidia-ml.so.1",
                                 lib / "libnccl.so.2"}};
   std::vector<std::string> needed = products.preload;
-  needed.insert(needed.end(), {products.mccsd, products.controller, products.mccsctl});
+  needed.insert(needed.end(),
+                {products.mccsd, products.controller, products.mccsctl, products.vm_preparation});
   for (const std::string& file : needed) {
     if (std::filesystem::exists(file, error)) continue;
     return absl::NotFoundError(

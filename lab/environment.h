@@ -19,6 +19,7 @@ struct Products {
   std::string mccsd;
   std::string controller;
   std::string mccsctl;
+  std::string vm_preparation{};  // rdma_vms/prepare.py
   // LD_PRELOAD of tenants' programs, in order: the sanitizer's runtime, if any (it must be first),
   // libmccs-free-hooks.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
   std::vector<std::string> preload;

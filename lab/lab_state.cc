@@ -25,7 +25,9 @@ nlohmann::ordered_json ToJson(const LabState& lab) {
                                  {"ready", lab.ready},
                                  {"supervisor_pid", lab.supervisor_pid},
                                  {"daemons", nlohmann::ordered_json::array()},
-                                 {"nodes", nlohmann::ordered_json::array()}};
+                                 {"nodes", nlohmann::ordered_json::array()},
+                                 {"vms", nlohmann::ordered_json::array()},
+                                 {"tenants", lab.tenants}};
   for (const DaemonState& daemon : lab.daemons) {
     json["daemons"].push_back({{"name", daemon.name},
                                {"address", daemon.address},
@@ -37,6 +39,8 @@ nlohmann::ordered_json ToJson(const LabState& lab) {
   }
   for (const NodeState& node : lab.nodes)
     json["nodes"].push_back({{"name", node.name}, {"pid", node.pid}});
+  for (const VmState& vm : lab.vms)
+    json["vms"].push_back({{"name", vm.name}, {"pid", vm.pid}, {"agent_port", vm.agent_port}});
   return json;
 }
 
@@ -60,7 +64,7 @@ absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) con
 }
 
 absl::StatusOr<pid_t> LabState::NodeHolder(std::string_view node) const {
-  if (!has_network()) return 0;
+  if (nodes.empty()) return 0;
   for (const NodeState& candidate : nodes) {
     if (candidate.name == node) return candidate.pid;
   }
@@ -69,6 +73,18 @@ absl::StatusOr<pid_t> LabState::NodeHolder(std::string_view node) const {
   });
   return absl::NotFoundError(
       absl::StrCat("lab '", name, "' has no node '", std::string(node), "'; it has ", names));
+}
+
+absl::StatusOr<Place> LabState::PlaceOf(const LabPaths& paths, std::string_view name) const {
+  if (!has_vms()) {
+    MCCS_ASSIGN_OR_RETURN(const pid_t node, NodeHolder(name));
+    return Place{.node = node};
+  }
+  for (const VmState& vm : vms) {
+    if (vm.name == name || name == kControllerName)
+      return Place{.agent_port = vm.agent_port, .agent_key_file = paths.AgentKey()};
+  }
+  return FindHost(name).status();
 }
 
 std::string PlainAddress(int32_t index) { return absl::StrCat("127.0.0.", index + 1); }
@@ -83,6 +99,10 @@ std::vector<LabHost> PlainHosts(int32_t hosts, int32_t gpus_per_host) {
                      .rack = "r0"});
   }
   return plain;
+}
+
+std::string LabPaths::VmDirectory(std::string_view host) const {
+  return absl::StrCat(root, "/vm-", std::string(host));
 }
 
 std::string LabPaths::DaemonDirectory(std::string_view daemon) const {
@@ -140,6 +160,13 @@ absl::StatusOr<LabState> ReadState(const LabPaths& paths) {
     entry.Field("name", &node.name, Need::kRequired);
     entry.Field("pid", &node.pid, Need::kRequired);
   }
+  for (YamlReader& entry : yaml.Children("vms")) {
+    VmState& vm = state.vms.emplace_back();
+    entry.Field("name", &vm.name, Need::kRequired);
+    entry.Field("pid", &vm.pid, Need::kRequired);
+    entry.Field("agent_port", &vm.agent_port, Need::kRequired);
+  }
+  yaml.Field("tenants", &state.tenants);
   MCCS_RETURN_IF_ERROR(yaml.Finish());
   return state;
 }

@@ -51,12 +51,33 @@ struct NodeState {
   int32_t pid = 0;  // of its holder
 };
 
+// A virtual machine of a lab of virtual machines (lab/vms.h), one per host.
+struct VmState {
+  std::string name;  // of the host
+  int32_t pid = 0;   // of QEMU; 0: it has ended
+  uint16_t agent_port = 0;
+};
+
+// Where a program of the lab runs: in a node, in a virtual machine or, with neither, beside the
+// calling process.
+struct Place {
+  pid_t node = 0;           // its holder
+  uint16_t agent_port = 0;  // of the virtual machine, on 127.0.0.1
+  std::string agent_key_file = {};
+};
+
+struct LabPaths;
+
 struct LabState {
   std::string name;
   int32_t supervisor_pid = 0;
   std::vector<DaemonState> daemons;  // the controller first, then the hosts in order
   // In the order of FabricPlan. Empty: all hosts share the machine's network.
   std::vector<NodeState> nodes;
+  // In the order of the hosts. Empty: no virtual machines.
+  std::vector<VmState> vms;
+  // Each has its own socket at every daemon.
+  std::vector<std::string> tenants;
 
   // Every daemon has become ready. Stays true if one ends later.
   bool ready = false;
@@ -68,9 +89,14 @@ struct LabState {
 
   std::span<const DaemonState> hosts() const { return std::span(daemons).subspan(1); }
 
-  bool has_network() const { return !nodes.empty(); }
-  // Pid of the holder process of the node; 0 if all hosts share the machine's network. kNotFound:
-  // the message lists all names.
+  // Each host has its own addresses.
+  bool has_network() const { return !nodes.empty() || has_vms(); }
+  bool has_vms() const { return !vms.empty(); }
+  // Where programs on a host or, in a lab with nodes, on a switch run. The controller of a lab of
+  // virtual machines runs on the first one. kNotFound: the message lists all names.
+  absl::StatusOr<Place> PlaceOf(const LabPaths& paths, std::string_view name) const;
+  // Pid of the holder process of the node; 0: the lab has no nodes. kNotFound: the message lists
+  // all names.
   absl::StatusOr<pid_t> NodeHolder(std::string_view node) const;
 };
 
@@ -91,6 +117,10 @@ struct LabPaths {
   std::string Topology() const { return root + "/topology.yaml"; }
   std::string LinkRates() const { return root + "/link_rates.yaml"; }
   std::string LinkLock() const { return root + "/link.lock"; }
+  // Only in labs of virtual machines: what the agents require of requests, and the directory of a
+  // machine, with its console and the script that it runs.
+  std::string AgentKey() const { return root + "/agent.key"; }
+  std::string VmDirectory(std::string_view host) const;
   std::string DaemonDirectory(std::string_view daemon) const;
   // The socket of a tenant (mccs-lab up --tenants); empty: the common one.
   std::string Socket(std::string_view host, std::string_view tenant = "") const;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,19 +19,23 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
 #include "lab/fabric.h"
 #include "lab/host_identity.h"
 #include "lab/lab_state.h"
+#include "lab/network_tools.h"
 #include "lab/spawn.h"
+#include "lab/vms.h"
 
 namespace mccs::lab {
 namespace {
 
 constexpr int64_t kReadyDeadlineNs = 30 * kNsPerSec;
 constexpr int kPollMs = 5;
+constexpr int kBootPollMs = 50;
 
 constexpr char kStarting[] = "starting";
 constexpr char kReady[] = "ready";
@@ -50,12 +56,16 @@ absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
   return absl::OkStatus();
 }
 
-std::string SocketsOf(const LabPaths& paths, const std::string& host,
-                      const std::vector<std::string>& tenants) {
-  std::string text = tenants.empty() ? "" : "sockets:\n";
-  for (const std::string& tenant : tenants) {
-    absl::StrAppend(&text, "  - {path: ", paths.Socket(host, tenant), ", tenant: '", tenant,
-                    "'}\n");
+std::string SocketOf(const LabPlan& plan, const LabPaths& paths, const std::string& host,
+                     const std::string& tenant = "") {
+  return plan.qemu.empty() ? paths.Socket(host, tenant) : VmSocket(tenant);
+}
+
+std::string SocketsOf(const LabPlan& plan, const LabPaths& paths, const std::string& host) {
+  std::string text = plan.tenants.empty() ? "" : "sockets:\n";
+  for (const std::string& tenant : plan.tenants) {
+    absl::StrAppend(&text, "  - {path: ", SocketOf(plan, paths, host, tenant), ", tenant: '",
+                    tenant, "'}\n");
   }
   return text;
 }
@@ -75,26 +85,25 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
                                   "state_dir: ", paths.DaemonDirectory(kControllerName), "\n"));
 }
 
-// `tenants`: have their own sockets. `more`: YAML lines appended to the host's configuration; must
-// not repeat the keys that the lab writes.
-absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
-                            const std::string& controller_endpoint,
-                            const std::vector<std::string>& tenants, const std::string& more) {
+// The plan's lines for mccsd must not repeat the keys that the lab writes.
+absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const LabHost& host,
+                            const std::string& controller_endpoint) {
   const std::string endpoint = absl::StrCat(host.address, ":", host.port);
   const std::string listen = host.listens_everywhere ? absl::StrCat("listen: 0.0.0.0:", host.port,
                                                                     "\nadvertise: ", endpoint)
                                                      : absl::StrCat("listen: ", endpoint);
   return WriteFolder(paths, host.name,
-                     absl::StrCat("host: ", host.name, "\n",                  //
-                                  "socket: ", paths.Socket(host.name), "\n",  //
-                                  listen, "\n",                               //
+                     absl::StrCat("host: ", host.name, "\n",                           //
+                                  "socket: ", SocketOf(plan, paths, host.name), "\n",  //
+                                  listen, "\n",                                        //
                                   "metrics_listen: ", host.address, ":0\n",
                                   "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
                                   "controller: ", controller_endpoint, "\n",              //
                                   "gpus: ", host.gpus, "\n",                              //
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
                                   "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
-                                  "log_level: info\n", SocketsOf(paths, host.name, tenants), more));
+                                  "log_level: info\n", SocketsOf(plan, paths, host.name),
+                                  plan.qemu.empty() ? "" : VmDaemonConfig(), plan.mccsd_config));
 }
 
 // The daemon's host:port; empty until it serves.
@@ -107,9 +116,9 @@ std::optional<std::string> ReadMetricsEndpoint(const LabPaths& paths, std::strin
   return ReadAddress(paths.MetricsEndpoint(daemon));
 }
 
-// The last lines of the daemon's log, for an error message.
-std::string LogTail(const LabPaths& paths, std::string_view daemon) {
-  std::ifstream file(paths.Log(daemon));
+// The last lines of a log, for an error message.
+std::string LogTail(const std::string& path) {
+  std::ifstream file(path);
   std::deque<std::string> lines;
   for (std::string line; std::getline(file, line);) {
     lines.push_back("  " + line);
@@ -118,14 +127,74 @@ std::string LogTail(const LabPaths& paths, std::string_view daemon) {
   return lines.empty() ? "  (the log is empty)" : absl::StrJoin(lines, "\n");
 }
 
+// Starts a process that dies with this one, without input; its output is appended to the file.
+absl::StatusOr<pid_t> SpawnWithLog(SpawnOptions options, const std::string& path) {
+  const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!log.valid() || !nothing.valid())
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  options.input = nothing.get();
+  options.output = log.get();
+  options.error = log.get();
+  options.own_group = true;
+  options.death_signal = SIGKILL;
+  return Spawn(options);
+}
+
+// Writes what the virtual machine reads, and returns the command line of QEMU.
+absl::StatusOr<std::vector<std::string>> WriteVmFiles(const VmOptions& options) {
+  const std::string directory = options.paths.VmDirectory(options.host.name);
+  if (mkdir(directory.c_str(), 0700) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", directory));
+  const std::string path = absl::StrCat(directory, "/", kVmStartFile);
+  std::ofstream start(path);
+  start << VmStartScript(options) << std::flush;
+  if (!start) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  return QemuWords(options);
+}
+
+// Descriptors by virtual machine: one of the first machine for each other one, connected to that
+// machine's only one.
+absl::StatusOr<std::vector<std::vector<UniqueFd>>> ConnectVms(size_t vms) {
+  std::vector<std::vector<UniqueFd>> cables(vms);
+  for (size_t other = 1; other < vms; ++other) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      return absl::ErrnoToStatus(errno, "cannot create a pair of sockets");
+    cables[0].emplace_back(ends[0]);
+    cables[other].emplace_back(ends[1]);
+  }
+  return cables;
+}
+
+// The key that the agents require: other users of this machine can reach their ports.
+absl::Status WriteAgentKey(const std::string& path) {
+  uint8_t key[16];
+  if (getrandom(key, sizeof(key), 0) != static_cast<ssize_t>(sizeof(key)))
+    return absl::ErrnoToStatus(errno, "cannot create a random key");
+  std::ofstream file(path);
+  for (const uint8_t byte : key) file << absl::StrFormat("%02x", byte);
+  file << std::endl;
+  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  return absl::OkStatus();
+}
+
+bool HasOwnNetwork(const LabPlan& plan) { return plan.network || !plan.qemu.empty(); }
+
+std::string ControllerAddress(const LabPlan& plan) {
+  if (plan.network) return plan.network->fabric.nodes.front().address;
+  return plan.qemu.empty() ? PlainAddress(0) : plan.hosts.front().address;
+}
+
 }  // namespace
 
-Launcher::Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, SignalWatch* signals)
-    : plan_(plan), paths_(std::move(paths)), signals_(*signals) {
+Launcher::Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, int caller,
+                   SignalWatch* signals)
+    : plan_(plan), paths_(std::move(paths)), caller_(caller), signals_(*signals) {
   state_.name = plan.name;
   state_.supervisor_pid = supervisor;
-  AddDaemon(kControllerName,
-            plan.network ? plan.network->fabric.nodes.front().address : PlainAddress(0), 0);
+  state_.tenants = plan.tenants;
+  AddDaemon(kControllerName, ControllerAddress(plan), 0);
   for (const LabHost& host : plan.hosts) AddDaemon(host.name, host.address, host.gpus);
 }
 
@@ -142,12 +211,11 @@ absl::Status Launcher::Start() {
   MCCS_RETURN_IF_ERROR(StartNetwork());
   DaemonState& controller = state_.daemons.front();
   MCCS_RETURN_IF_ERROR(WriteControllerFiles(
-      paths_, absl::StrCat(controller.address, ":", plan_.network ? kControllerPort : 0)));
+      paths_, absl::StrCat(controller.address, ":", HasOwnNetwork(plan_) ? kControllerPort : 0)));
   MCCS_RETURN_IF_ERROR(StartDaemon(&controller, plan_.products.controller));
   MCCS_RETURN_IF_ERROR(WaitUntilReady(0, 1));
   for (size_t i = 1; i < state_.daemons.size(); ++i) {
-    MCCS_RETURN_IF_ERROR(WriteHostFiles(paths_, plan_.hosts[i - 1], controller.endpoint,
-                                        plan_.tenants, plan_.mccsd_config));
+    MCCS_RETURN_IF_ERROR(WriteHostFiles(plan_, paths_, plan_.hosts[i - 1], controller.endpoint));
     MCCS_RETURN_IF_ERROR(StartDaemon(&state_.daemons[i], plan_.products.mccsd));
   }
   MCCS_RETURN_IF_ERROR(WaitUntilReady(1, state_.daemons.size()));
@@ -156,13 +224,61 @@ absl::Status Launcher::Start() {
 }
 
 absl::Status Launcher::StartNetwork() {
-  if (!plan_.network) return WriteHostsFile();
+  if (!plan_.network) {
+    MCCS_RETURN_IF_ERROR(WriteHostsFile());
+    return plan_.qemu.empty() ? absl::OkStatus() : StartVms();
+  }
   std::ofstream topology(paths_.Topology());
   topology << plan_.network->topology_text << std::flush;
   if (!topology)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths_.Topology()));
   MCCS_ASSIGN_OR_RETURN(state_.nodes,
                         BuildFabric(plan_.network->fabric, plan_.network->tools, paths_));
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::StartVms() {
+  MCCS_RETURN_IF_ERROR(WriteAgentKey(paths_.AgentKey()));
+  MCCS_ASSIGN_OR_RETURN(const std::vector<std::vector<UniqueFd>> cables,
+                        ConnectVms(plan_.hosts.size()));
+  for (size_t i = 0; i < plan_.hosts.size(); ++i) {
+    VmOptions options{.qemu = plan_.qemu,
+                      .paths = paths_,
+                      .index = static_cast<int32_t>(i),
+                      .host = plan_.hosts[i],
+                      .agent = plan_.products.lab};
+    MCCS_ASSIGN_OR_RETURN(options.agent_port, FreePort(PlainAddress(0)));
+    for (const UniqueFd& cable : cables[i]) {
+      options.cables.push_back(cable.get());
+      fcntl(cable.get(), F_SETFD, 0);
+    }
+    MCCS_ASSIGN_OR_RETURN(const std::vector<std::string> words, WriteVmFiles(options));
+    VmState& vm = state_.vms.emplace_back();
+    vm.name = options.host.name;
+    vm.agent_port = options.agent_port;
+    MCCS_ASSIGN_OR_RETURN(
+        vm.pid,
+        SpawnWithLog({.file = words.front(), .argv = words, .environment = plan_.environment},
+                     VmConsole(paths_, vm.name)));
+    for (const UniqueFd& cable : cables[i]) fcntl(cable.get(), F_SETFD, FD_CLOEXEC);
+  }
+  return WaitUntilBooted();
+}
+
+absl::Status Launcher::WaitUntilBooted() {
+  const MonotonicNs deadline = clock_.Now() + kVmBootDeadlineNs;
+  for (const VmState& vm : state_.vms) {
+    while (access(VmReadyFile(paths_, vm.name).c_str(), F_OK) != 0) {
+      MCCS_RETURN_IF_ERROR(CheckCancelled());
+      if (vm.pid == 0 || clock_.Now() > deadline) {
+        return absl::UnavailableError(absl::StrCat(
+            "virtual machine ", vm.name, " did not start",
+            vm.pid == 0 ? "" : absl::StrCat(" within ", kVmBootDeadlineNs / kNsPerSec, " s"),
+            "; end of its console:\n", LogTail(VmConsole(paths_, vm.name))));
+      }
+      Pause(kBootPollMs);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -176,30 +292,21 @@ absl::Status Launcher::WriteHostsFile() {
 }
 
 absl::Status Launcher::StartDaemon(DaemonState* daemon, const std::string& program) {
-  UniqueFd log(
-      open(paths_.Log(daemon->name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!log.valid() || !nothing.valid()) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths_.Log(daemon->name)));
-  }
   Variables changes = {{"MCCS_EMULATED_HOST", daemon->name},
                        {"MCCS_EMULATED_GPUS", absl::StrCat(daemon->gpus)}};
-  MCCS_ASSIGN_OR_RETURN(const pid_t node, state_.NodeHolder(daemon->name));
+  MCCS_ASSIGN_OR_RETURN(const Place place, state_.PlaceOf(paths_, daemon->name));
   MCCS_ASSIGN_OR_RETURN(daemon->pid,
-                        Spawn({.file = program,
-                               .argv = {program, "--config", paths_.Config(daemon->name)},
-                               .environment = With(plan_.environment, changes),
-                               .input = nothing.get(),
-                               .output = log.get(),
-                               .error = log.get(),
-                               .own_group = true,
-                               .node = node,
-                               .death_signal = SIGKILL}));
+                        SpawnWithLog({.file = program,
+                                      .argv = {program, "--config", paths_.Config(daemon->name)},
+                                      .environment = With(plan_.environment, changes),
+                                      .place = place},
+                                     paths_.Log(daemon->name)));
   return absl::OkStatus();
 }
 
 absl::Status Launcher::WaitUntilReady(size_t first, size_t last) {
-  const MonotonicNs deadline = clock_.Now() + kReadyDeadlineNs;
+  const int64_t limit_ns = plan_.qemu.empty() ? kReadyDeadlineNs : kVmReadyDeadlineNs;
+  const MonotonicNs deadline = clock_.Now() + limit_ns;
   for (size_t i = first; i < last;) {
     DaemonState& daemon = state_.daemons[i];
     if (std::optional<std::string> endpoint = ReadEndpoint(paths_, daemon.name)) {
@@ -209,17 +316,16 @@ absl::Status Launcher::WaitUntilReady(size_t first, size_t last) {
       ++i;
       continue;
     }
-    if (HandleSignals())
-      return absl::CancelledError("stopped by a signal while the lab was starting");
+    MCCS_RETURN_IF_ERROR(CheckCancelled());
     if (daemon.pid == 0) {
       return absl::UnavailableError(absl::StrCat(daemon.name, " ", daemon.condition,
                                                  " before it was ready; end of its log:\n",
-                                                 LogTail(paths_, daemon.name)));
+                                                 LogTail(paths_.Log(daemon.name))));
     }
     if (clock_.Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
-          daemon.name, " is not ready after ", kReadyDeadlineNs / kNsPerSec, " s (no ",
-          paths_.Endpoint(daemon.name), "); end of its log:\n", LogTail(paths_, daemon.name)));
+          daemon.name, " is not ready after ", limit_ns / kNsPerSec, " s (no ",
+          paths_.Endpoint(daemon.name), "); end of its log:\n", LogTail(paths_.Log(daemon.name))));
     }
     Pause(kPollMs);
   }
@@ -234,6 +340,9 @@ void Launcher::Stop() {
   StopDaemons(1, state_.daemons.size());
   StopDaemons(0, 1);
   for (const NodeState& node : state_.nodes) kill(node.pid, SIGKILL);
+  for (const VmState& vm : state_.vms) {
+    if (vm.pid > 0) kill(vm.pid, SIGKILL);
+  }
 }
 
 void Launcher::StopDaemons(size_t first, size_t last) {
@@ -261,10 +370,22 @@ bool Launcher::HandleSignals() {
       daemon.condition = DescribeEnd(ended.wait_status);
       changed = true;
     }
+    for (VmState& vm : state_.vms) {
+      if (vm.pid != ended.pid) continue;
+      vm.pid = 0;
+      changed = true;
+    }
   }
   // Ignore errors (full disk): the lab works without an up-to-date state file.
   if (changed) WriteState(paths_, state_).IgnoreError();
   return stop;
+}
+
+absl::Status Launcher::CheckCancelled() {
+  pollfd caller{caller_, 0, 0};
+  if (!HandleSignals() && (poll(&caller, 1, 0) == 0 || (caller.revents & POLLERR) == 0))
+    return absl::OkStatus();
+  return absl::CancelledError("stopped by a signal while the lab was starting");
 }
 
 bool Launcher::AnyRunning(size_t first, size_t last) const {

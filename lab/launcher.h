@@ -16,8 +16,9 @@ namespace mccs::lab {
 // THREAD: one.
 class Launcher {
  public:
+  // `caller`: a pipe to `mccs-lab up`. Start() ends when its reader has ended.
   // REQUIRES: the lab's directory exists and this process holds its lock.
-  Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, SignalWatch* signals);
+  Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, int caller, SignalWatch* signals);
 
   // Creates the network, if any, starts the controller, then all hosts, and returns when all are
   // ready. kCancelled: stopped by a signal.
@@ -32,19 +33,24 @@ class Launcher {
  private:
   void AddDaemon(std::string name, std::string address, int32_t gpus);
   absl::Status StartNetwork();
+  absl::Status StartVms();
   // For hosts that share the machine's network.
   absl::Status WriteHostsFile();
   absl::Status StartDaemon(DaemonState* daemon, const std::string& program);
+  absl::Status WaitUntilBooted();
   // Ranges [first, last) of state_.daemons.
   absl::Status WaitUntilReady(size_t first, size_t last);
   void StopDaemons(size_t first, size_t last);
-  // Records daemons that have ended. True: a signal to stop arrived.
+  // Records daemons and virtual machines that have ended. True: a signal to stop arrived.
   bool HandleSignals();
+  // While the lab starts: kCancelled if a signal to stop arrived or `mccs-lab up` has ended.
+  absl::Status CheckCancelled();
   bool AnyRunning(size_t first, size_t last) const;
   void Pause(int timeout_ms);
 
   const LabPlan& plan_;
   const LabPaths paths_;
+  const int caller_;
   SignalWatch& signals_;
   SystemClock clock_;
   LabState state_;

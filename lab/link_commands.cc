@@ -116,7 +116,7 @@ struct RunningFabric {
 
 absl::StatusOr<RunningFabric> FindFabric(const Caller& caller, const std::string& name) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
-  if (!lab.has_network()) {
+  if (lab.nodes.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("lab '", name, "' has no links: it was started without --network namespaces"));
   }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "lab/commands.h"
 #include "lab/link_commands.h"
+#include "lab/vm_agent.h"
 
 namespace mccs::lab {
 namespace {
@@ -129,8 +130,10 @@ int Main(int argc, char** argv) {
                  "processes: all hosts share the network of this machine. namespaces: each host "
                  "and switch of the topology has a network namespace, each link is a veth pair "
                  "with the link's rate, routes are ECMP by the five-tuple or the topology's port "
-                 "rules; requires root; exits with status 77 if this machine does not support it")
-      ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces}))
+                 "rules; requires root. rdma-vms: each host is a virtual machine with an emulated "
+                 "RDMA device, at most 4; requires QEMU. Exits with status 77 if this machine does "
+                 "not support the network")
+      ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces, kNetworkOfRdmaVms}))
       ->capture_default_str();
   up->add_option("--tenants", up_options.tenants,
                  "a,b: tenants with their own socket on every host (see run --tenant), besides the "
@@ -241,6 +244,13 @@ int Main(int argc, char** argv) {
   add_name(down);
   AddExamples(down, "  mccs-lab down\n  mccs-lab down --name test");
 
+  // Hidden: virtual machines of a lab run it.
+  VmAgentOptions agent_options;
+  CLI::App* vm_agent = app.add_subcommand("vm-agent", "")->group("");
+  vm_agent->add_option("--port", agent_options.port)->required();
+  vm_agent->add_option("--key-file", agent_options.key_file)->required();
+  vm_agent->add_option("--ready-file", agent_options.ready_file)->required();
+
   CLI11_PARSE(app, argc, argv);
 
   const Caller caller = ReadCaller();
@@ -255,6 +265,7 @@ int Main(int argc, char** argv) {
   if (link_down->parsed()) return Finish(SetLinkUp(caller, name, link_words, false));
   if (link_up->parsed()) return Finish(SetLinkUp(caller, name, link_words, true));
   if (link_rate->parsed()) return Finish(SetLinkRate(caller, name, link_words));
+  if (vm_agent->parsed()) return Finish(RunVmAgent(agent_options));
   if (down->parsed()) return Finish(Down(caller, name));
   return 1;
 }

@@ -1,6 +1,8 @@
 #include "lab/network_tools.h"
 
+#include <arpa/inet.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,7 +74,7 @@ absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t n
                                             .input = input.get(),
                                             .output = output.get(),
                                             .error = output.get(),
-                                            .node = node}));
+                                            .place = {.node = node}}));
   int wait_status = 0;
   while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
   }
@@ -83,6 +85,19 @@ absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t n
   return absl::InternalError(absl::StrCat(tool, " ", DescribeEnd(wait_status), " at '",
                                           FailedLine(lines, output_text),
                                           "': ", absl::StripAsciiWhitespace(output_text)));
+}
+
+absl::StatusOr<uint16_t> FreePort(const std::string& address) {
+  UniqueFd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  inet_pton(AF_INET, address.c_str(), &place.sin_addr);
+  socklen_t size = sizeof(place);
+  if (bind(socket_fd.get(), reinterpret_cast<sockaddr*>(&place), size) != 0 ||
+      getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&place), &size) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("no free port at ", address));
+  }
+  return ntohs(place.sin_port);
 }
 
 }  // namespace mccs::lab

@@ -1,9 +1,10 @@
-// Runs iproute2's `ip` and `tc`, which configure devices, routes and queues.
+// Runs iproute2's `ip` and `tc`, which configure devices, routes and queues, and finds free ports.
 #ifndef MCCS_LAB_NETWORK_TOOLS_H_
 #define MCCS_LAB_NETWORK_TOOLS_H_
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -27,6 +28,10 @@ absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& directories);
 // waits for its end. It stops at the first line that fails: kInternal with that line and the tool's
 // output. THREAD: the program's only thread.
 absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t node);
+
+// A TCP port that is free now at the address. Another process can still take it before the caller
+// listens on it.
+absl::StatusOr<uint16_t> FreePort(const std::string& address);
 
 }  // namespace mccs::lab
 

@@ -27,7 +27,9 @@ std::string StatusJson(const std::vector<LabState>& labs) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const LabState& lab : labs) {
     entries.push_back(ToJson(lab));
-    entries.back()["network"] = lab.has_network() ? "namespaces" : "processes";
+    entries.back()["network"] = lab.has_vms()       ? "rdma-vms"
+                                : lab.has_network() ? "namespaces"
+                                                    : "processes";
   }
   return entries.dump(kJsonIndent) + "\n";
 }

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/unique_fd.h"
 #include "lab/node.h"
+#include "lab/vm_client.h"
 
 namespace mccs::lab {
 namespace {
@@ -38,12 +41,34 @@ void ResetSignals() {
   }
 }
 
+// In the child: acts for a program in a virtual machine. Returns an errno value if it cannot start.
+// `verdict`: closed when the program has started.
+int ActForProgram(const SpawnOptions& options, int verdict) {
+  std::ifstream file(options.place.agent_key_file);
+  VmRequest request{.key = {},
+                    .directory = std::filesystem::current_path(),
+                    .file = options.file,
+                    .argv = options.argv,
+                    .environment = options.environment};
+  if (!std::getline(file, request.key)) return EACCES;
+  file.close();
+  // Not execve, which would close the descriptors of the calling program.
+  if (verdict > 3) close_range(3, verdict - 1, 0);
+  close_range(verdict + 1, ~0U, 0);
+  UniqueFd connection;
+  if (const int error = StartInVm(options.place.agent_port, request, &connection); error != 0)
+    return error;
+  close(verdict);
+  _exit(FollowInVm(connection.get()));
+}
+
 // In the child, between fork and execve. Returns an errno value.
-int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char** environment) {
+int BecomeProgram(const SpawnOptions& options, pid_t parent, int verdict, char** argv,
+                  char** environment) {
   // Enter first: a change of credentials resets the death signal.
-  if (options.node != 0) {
-    if (const int error = EnterNode(options.node); error != 0) return error;
-  } else if (!options.host.name.empty()) {
+  if (options.place.node != 0) {
+    if (const int error = EnterNode(options.place.node); error != 0) return error;
+  } else if (options.place.agent_port == 0 && !options.host.name.empty()) {
     BecomeHost(options.host).IgnoreError();
   }
   if (options.own_group && setpgid(0, 0) != 0) return errno;
@@ -56,6 +81,7 @@ int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char**
     if (wanted[target] >= 0 && dup2(wanted[target], target) < 0) return errno;
   }
   ResetSignals();
+  if (options.place.agent_port != 0) return ActForProgram(options, verdict);
   execve(options.file.c_str(), argv, environment);
   return errno;
 }
@@ -98,7 +124,8 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   const pid_t child = fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot fork");
   if (child == 0) {
-    int error = BecomeProgram(options, parent, argv.data(), environment.data());
+    int error =
+        BecomeProgram(options, parent, verdict_writer.get(), argv.data(), environment.data());
     (void)!write(verdict_writer.get(), &error, sizeof(error));
     _exit(127);
   }

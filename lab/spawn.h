@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lab/environment.h"
 #include "lab/host_identity.h"
+#include "lab/lab_state.h"
 
 namespace mccs::lab {
 
@@ -32,13 +33,15 @@ struct SpawnOptions {
   // NCCL programs distinguish hosts by name. With an empty name, or if the machine does not support
   // BecomeHost, the program sees the machine's identity.
   HostIdentity host{};
-  // Holder's pid of the node (lab/node.h) that the program runs in, with the node's identity; 0:
-  // none.
-  pid_t node = 0;
+  // A node or virtual machine, which has its own identity.
+  Place place{};
   // Signal that the program receives when the calling process dies.
   int death_signal = 0;
 };
 
+// In a virtual machine, the child stays and acts for the program (lab/vm_client.h), which has the
+// same working directory as this process.
+//
 // ENSURES: on OK execve has succeeded; the program has no blocked or ignored signals and does not
 // inherit descriptors above 2 that are marked close-on-exec. THREAD: the program's only thread; a
 // death signal follows the thread that created the child.

@@ -47,7 +47,7 @@ int RunLauncher(const LabPlan& plan, const LabPaths& paths, pid_t supervisor, in
   absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
   absl::Status status = signals.status();
   if (signals.ok() && getppid() == supervisor) {
-    Launcher launcher(plan, paths, supervisor, &*signals);
+    Launcher launcher(plan, paths, supervisor, report, &*signals);
     status = launcher.Start();
     bool delivered = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
     // If the report fails, `up` was interrupted: stop the lab.

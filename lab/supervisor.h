@@ -3,8 +3,8 @@
 //   mccs-lab up ─── supervisor ─── launcher ─┬─ mccs-controller
 //     (exits)       (cleans up)    (starts)  ├─ mccsd h0
 //                                            ├─ mccsd h1 …
-//                                            └─ holders of nodes, in a lab with a network
-//                                               (lab/node.h)
+//                                            └─ holders of nodes (lab/node.h), or QEMU
+//                                               (lab/vms.h), in a lab with a network
 //
 // The launcher starts the daemons, records their state and stops them in order. The supervisor
 // waits for the launcher. When the launcher ends, even by kill -9, the supervisor kills all
@@ -43,6 +43,8 @@ struct LabPlan {
   Environment environment;
   // Set if each host has its own network namespace.
   std::optional<LabNetwork> network{};
+  // Not empty: each host is a virtual machine; the result of PrepareVms.
+  std::vector<std::string> qemu{};
   // Time between SIGTERM and SIGKILL of a daemon.
   int64_t stop_grace_ns = 5 * kNsPerSec;
 };

@@ -45,6 +45,25 @@ TEST(LabState, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->daemons[1].metrics, "127.0.0.1:3");
 }
 
+TEST(LabState, FindsThePlaceOfAHostInAVirtualMachine) {
+  TemporaryDirectory directory;
+  LabPaths paths{directory.path()};
+  LabState state = TwoHosts();
+  EXPECT_EQ(state.PlaceOf(paths, "h1")->agent_port, 0);
+  state.vms = {{"h0", 20, 40001}, {"h1", 21, 40002}};
+  state.tenants = {"a", "b"};
+  ASSERT_TRUE(WriteState(paths, state).ok());
+  absl::StatusOr<LabState> read = ReadState(paths);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->has_network());
+  EXPECT_EQ(read->tenants, state.tenants);
+  EXPECT_EQ(read->PlaceOf(paths, "h1")->agent_port, 40002);
+  EXPECT_EQ(read->PlaceOf(paths, "h1")->agent_key_file, paths.AgentKey());
+  EXPECT_EQ(read->PlaceOf(paths, "controller")->agent_port, 40001);
+  EXPECT_THAT(std::string(read->PlaceOf(paths, "h7").status().message()),
+              HasSubstr("'h7'; it has controller, h0, h1"));
+}
+
 TEST(LabState, FindsTheHolderOfANode) {
   TemporaryDirectory directory;
   LabPaths paths{directory.path()};
@@ -56,6 +75,7 @@ TEST(LabState, FindsTheHolderOfANode) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->has_network());
   EXPECT_EQ(read->NodeHolder("leaf0").value(), 21);
+  EXPECT_EQ(read->PlaceOf(paths, "leaf0")->node, 21);
   EXPECT_THAT(std::string(read->NodeHolder("leaf7").status().message()),
               HasSubstr("'leaf7'; it has controller, leaf0"));
 }

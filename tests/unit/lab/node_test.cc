@@ -62,7 +62,7 @@ class NodeTest : public testing::Test {
                                          .environment = {absl::StrCat("PATH=", kPath)},
                                          .output = output.get(),
                                          .error = output.get(),
-                                         .node = node_});
+                                         .place = {.node = node_}});
     EXPECT_TRUE(child.ok()) << child.status();
     int status = 0;
     waitpid(*child, &status, 0);

@@ -36,6 +36,7 @@ TEST(StatusJson, IsOneListOfLabs) {
   std::vector<LabState> labs = OneLab();
   EXPECT_EQ(nlohmann::json::parse(StatusJson(labs)), nlohmann::json::parse(R"([{
     "name": "a", "ready": true, "supervisor_pid": 5, "network": "processes", "nodes": [],
+    "vms": [], "tenants": [],
     "daemons": [
       {"name": "controller", "address": "127.0.0.1", "pid": 6, "condition": "ready",
        "endpoint": "127.0.0.1:40000", "metrics": "127.0.0.1:40001", "gpus": 0},
@@ -49,6 +50,14 @@ TEST(StatusJson, NamesTheHoldersOfNodes) {
   const nlohmann::json lab = nlohmann::json::parse(StatusJson(labs))[0];
   EXPECT_EQ(lab["network"], "namespaces");
   EXPECT_EQ(lab["nodes"][1], nlohmann::json({{"name", "leaf0"}, {"pid", 8}}));
+}
+
+TEST(StatusJson, NamesVirtualMachines) {
+  std::vector<LabState> labs = OneLab();
+  labs[0].vms = {{"h0", 7, 40002}};
+  const nlohmann::json lab = nlohmann::json::parse(StatusJson(labs))[0];
+  EXPECT_EQ(lab["network"], "rdma-vms");
+  EXPECT_EQ(lab["vms"][0], nlohmann::json({{"name", "h0"}, {"pid", 7}, {"agent_port", 40002}}));
 }
 
 const std::vector<LinkLine> kLines = {{"leaf0-spine0", "leaf0", "spine0", 1234, 50 * kMbps, true},
