@@ -74,6 +74,7 @@ def kernel_package():
 
 class Kernel:
     def __init__(self):
+        check_machine()
         directory = download(kernel_package())
         self.image = next((directory / "boot").glob("vmlinuz-*"))
         self.version = self.image.name.removeprefix("vmlinuz-")

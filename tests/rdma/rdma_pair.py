@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 
-from rdma_vm import CACHE, ROOT, Machine
+from rdma_vm import ROOT, RUNS, Machine
 
 BIN = ROOT / "build/bin"
 LIB = ROOT / "build/lib"
@@ -88,13 +88,13 @@ class Pair:
 
     def __init__(self, kernel):
         port = free_port()
-        self.capture = CACHE / "run" / "capture.pcap"
+        self.capture = RUNS / "capture.pcap"
         self.capture.parent.mkdir(parents=True, exist_ok=True)
         self.machines = []
         for index, address in enumerate(self.ADDRESSES):
             name = f"h{index + 1}"
             ends = f"listen=127.0.0.1:{port}" if index == 0 else f"connect=127.0.0.1:{port}"
-            run = CACHE / "run" / name
+            run = RUNS / name
             options = ["-serial", f"unix:{run}/shell,server=on,wait=off",
                        "-monitor", f"unix:{run}/monitor,server=on,wait=off"]
             if index == 0:

@@ -6,9 +6,10 @@ import sys
 import time
 from xml.etree import ElementTree
 
+from rdma_lab import Lab
 from rdma_pair import Pair
 from rdma_service import Failed, Service
-from rdma_vm import CACHE, ROOT, Kernel, Machine, Unavailable
+from rdma_vm import ROOT, RUNS, Kernel, Machine, Unavailable
 
 TESTS = ROOT / "build/bin/tests"
 SKIPPED = 77
@@ -71,24 +72,36 @@ def contract(kernel, summary):
     summary.check("contract", contract.__doc__, run)
 
 
+def run_checks(summary, run):
+    """Each continues where the one before has ended. Returns whether all hold."""
+    holds = True
+    for name in run.CHECKS:
+        check = getattr(run, f"check_{name}")
+        if holds:
+            holds = summary.check(name, check.__doc__, check)
+        else:
+            summary.skip(name, "an earlier check failed")
+    return holds
+
+
 def service(kernel, summary):
     """Daemons and jobs on two machines."""
     with Pair(kernel) as pair:
-        run = Service(pair)
-        broken = False
-        for name in Service.CHECKS:
-            check = getattr(run, f"check_{name}")
-            if broken:
-                summary.skip(name, "an earlier check failed")
-            elif not summary.check(name, check.__doc__, check):
-                broken = True
-                for host, machine in enumerate(pair.machines):
-                    if machine.process.poll() is None:
-                        print(f"    mccsd's log on h{host + 1}:\n{pair.shells[host].run('tail -30 /tmp/mccsd.log', 20)[1]}")
-                print(f"    logs: {CACHE / 'run'}")
+        if run_checks(summary, Service(pair)):
+            return
+        for host, machine in enumerate(pair.machines):
+            if machine.process.poll() is None:
+                print(f"    mccsd's log on h{host + 1}:\n{pair.shells[host].run('tail -30 /tmp/mccsd.log', 20)[1]}")
+        print(f"    logs: {RUNS}")
 
 
-PARTS = {"contract": contract, "service": service}
+def lab(_kernel, summary):
+    """mccs-lab up --network rdma-vms."""
+    with Lab() as run:
+        run_checks(summary, run)
+
+
+PARTS = {"contract": contract, "service": service, "lab": lab}
 
 
 def main():

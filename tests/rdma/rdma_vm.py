@@ -1,20 +1,21 @@
-"""Virtual machines with an RDMA device that Debian's kernel emulates (rdma_rxe).
+"""Virtual machines with an RDMA device that Debian's kernel emulates (rdma_rxe), each for one command.
 
 A machine has no disk: its initramfs holds a kernel's modules, a few programs with their libraries, and an init that
-runs one command and powers off. QEMU emulates the processor too, since no machine of ours has KVM: it proves function,
-never speed.
+runs one command and powers off. lab/rdma_vms/ has what it shares with the lab's machines.
 """
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CACHE = ROOT / "build" / "rdma-vm"
-# In the order of loading; modprobe adds what they need. Without crc32_generic, adding the device fails.
-MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "rdma_ucm", "ib_uverbs")
+sys.path.insert(0, str(ROOT / "lab/rdma_vms"))
+from debian_vm import Kernel, Unavailable, add_busybox, add_modules, pack, qemu_words  # noqa: E402
+
+RUNS = ROOT / "build" / "rdma-vm"
 TOOLS = ("ip", "rdma")
 
 # Not of the machine: the project has its own (`libraries` of Machine).
@@ -47,61 +48,6 @@ poweroff -f
 """
 
 
-class Unavailable(Exception):
-    """QEMU, or a package, cannot be had here."""
-
-
-def call(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, **options)
-
-
-def download(package):
-    """Extracts a Debian package, without installing it. Returns the directory."""
-    directory = CACHE / package
-    if (directory / "done").exists():
-        return directory
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    got = subprocess.run(["apt-get", "download", package], cwd=directory, capture_output=True, text=True, check=False)
-    if got.returncode != 0:
-        raise Unavailable(f"cannot download Debian's package {package}: {got.stderr.strip()}")
-    call("dpkg-deb", "-x", next(directory.glob("*.deb")), directory)
-    (directory / "done").touch()
-    return directory
-
-
-def kernel_package():
-    """The package of Debian's current kernel."""
-    shown = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=False)
-    found = re.search(r"Depends: (linux-image-\S+)", shown.stdout)
-    if found is None:
-        raise Unavailable("apt knows no package linux-image-amd64")
-    return found[1]
-
-
-class Kernel:
-    def __init__(self):
-        directory = download(kernel_package())
-        self.image = next((directory / "boot").glob("vmlinuz-*"))
-        self.version = self.image.name.removeprefix("vmlinuz-")
-        self.root = directory
-        modules = directory / "lib/modules" / self.version
-        if not (modules / "modules.dep.bin").exists():
-            call("depmod", "-b", directory, self.version)
-
-    def modules(self):
-        """Files of MODULES and what they need, in the order of loading."""
-        files = []
-        for module in MODULES:
-            shown = call("modprobe", "-d", self.root, "-S", self.version, "--show-depends", module,
-                         capture_output=True, text=True).stdout
-            for line in shown.splitlines():
-                kind, _, path = line.partition(" ")
-                if kind == "insmod" and path.strip() not in files:
-                    files.append(path.strip())
-        return [pathlib.Path(file) for file in files]
-
-
 def libraries(program):
     """Shared libraries of a program, and the dynamic linker."""
     shown = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
@@ -113,15 +59,14 @@ class Machine:
     """One virtual machine. Its console is the file `log`."""
 
     def __init__(self, kernel, name, command, files=(), address="10.77.0.1", network=("user,restrict=on",),
-                 memory_mib=1024, cores=1, own_libraries=(), options=()):
+                 memory_mib=1024, own_libraries=(), options=()):
         self.name = name
         self.kernel = kernel
         self.network = network
         self.memory_mib = memory_mib
-        self.cores = cores
         self.own_libraries = own_libraries
         self.options = options
-        self.directory = CACHE / "run" / name
+        self.directory = RUNS / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.log = self.directory / "console.log"
@@ -130,14 +75,9 @@ class Machine:
 
     def _make_initramfs(self, command, files, address):
         root = self.directory / "root"
-        for directory in ("bin", "proc", "sys", "dev", "etc/libibverbs.d", "usr/bin"):
+        for directory in ("proc", "sys", "dev", "etc/libibverbs.d", "usr/bin"):
             (root / directory).mkdir(parents=True)
-        busybox = download("busybox-static") / "bin/busybox"
-        shutil.copy(busybox, root / "bin/busybox")
-        applets = call(busybox, "--list", capture_output=True, text=True).stdout.split()
-        for applet in applets:
-            if applet not in (*TOOLS, "busybox"):
-                (root / "bin" / applet).symlink_to("busybox")
+        add_busybox(root, without=TOOLS)
 
         def add(source, target):
             target = root / str(target).lstrip("/")
@@ -147,10 +87,8 @@ class Machine:
 
         programs = [(shutil.which(tool, path=os.environ["PATH"] + ":/sbin:/usr/sbin"), f"usr/bin/{tool}")
                     for tool in TOOLS] + [(file, f"usr/bin/{pathlib.Path(file).name}") for file in files]
-        provider = next(pathlib.Path("/usr/lib/x86_64-linux-gnu/libibverbs").glob("librxe-rdmav*.so"), None)
+        provider = next(pathlib.Path("/usr/lib/x86_64-linux-gnu/libibverbs").glob("librxe-rdmav*.so"))
         verbs = pathlib.Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
-        if provider is None or not verbs.exists():
-            raise Unavailable("libibverbs and its provider for rxe are missing: install ibverbs-providers")
         programs += [(verbs.resolve(), verbs), (provider, provider)]
         programs += [(library, f"usr/lib/mccs/{library.name}") for library in self.own_libraries]
         for source, target in programs:
@@ -161,32 +99,20 @@ class Machine:
         for stripped in [*(root / "usr/bin").iterdir(), *(root / "usr/lib/mccs").glob("*")]:
             subprocess.run(["strip", "--strip-debug", stripped], check=False, capture_output=True)
         (root / "etc/libibverbs.d/rxe.driver").write_text("driver rxe\n")
-        loaded = []
-        for module in self.kernel.modules():
-            add(module, f"lib/modules/{module.name}")
-            loaded.append(f"/lib/modules/{module.name}")
-        (root / "modules").write_text("\n".join(loaded) + "\n")
+        add_modules(root, self.kernel.modules())
         init = root / "init"
         init.write_text(INIT.format(address=address, command=command))
         init.chmod(0o755)
         image = self.directory / "initramfs"
-        with image.open("wb") as out:
-            names = subprocess.Popen(["find", ".", "-print0"], cwd=root, stdout=subprocess.PIPE)
-            call("cpio", "--null", "--create", "--format=newc", "--quiet", cwd=root, stdin=names.stdout, stdout=out)
-            names.wait()
+        pack(root, image)
         shutil.rmtree(root)
         return image
 
     def start(self):
-        qemu = shutil.which("qemu-system-x86_64")
-        if qemu is None:
-            raise Unavailable("qemu-system-x86_64 is missing: install qemu-system-x86")
         nics = [word for nic in self.network for word in ("-nic", f"{nic},model=virtio-net-pci")]
-        nics += self.options
         self.process = subprocess.Popen(
-            [qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(self.memory_mib), "-smp", str(self.cores),
-             "-display", "none", "-serial", "stdio", "-no-reboot", "-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append",
-             "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable", *nics],
+            [*qemu_words(self.kernel, self.initramfs), "-m", str(self.memory_mib),
+             "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable", *nics, *self.options],
             stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
 
     def text(self):
