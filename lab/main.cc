@@ -65,7 +65,9 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Runs a cluster on one machine: hosts are mccsd processes with emulated GPUs, and programs "
       "run on them unchanged. With --topology and --network namespaces, hosts and switches are "
-      "network namespaces and links have rates.",
+      "network namespaces and links have rates. With --network rdma-vms, hosts are virtual "
+      "machines "
+      "with an RDMA device.",
       "mccs-lab");
   app.require_subcommand(1);
   app.formatter(std::make_shared<UsageFormatter>());
@@ -77,7 +79,9 @@ int Main(int argc, char** argv) {
       "  mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
       "  mccs-lab exec h1 -- ping -c 1 h2\n"
       "  mccs-lab link rate leaf0 spine1 20Mbit/s\n"
-      "  mccs-lab links");
+      "  mccs-lab links\n\n"
+      "  mccs-lab up --network rdma-vms --hosts 2\n"
+      "  mccs-lab exec h1 -- rdma link");
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
     command->add_option("--name", name, "name of the lab; several labs can run at once")
@@ -111,7 +115,8 @@ int Main(int argc, char** argv) {
       up,
       "  mccs-lab up --hosts 2 --gpus 2\n"
       "  mccs-lab up --tenants team-a,team-b\n"
-      "  mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root");
+      "  mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
+      "  mccs-lab up --network rdma-vms --hosts 2");
   CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "number of hosts")
                            ->type_name("N")
                            ->check(CLI::Range(1, kMaxHosts))
@@ -126,13 +131,14 @@ int Main(int argc, char** argv) {
       ->type_name("FILE")
       ->excludes(hosts)
       ->excludes(gpus);
-  up->add_option("--network", up_options.network,
-                 "processes: all hosts share the network of this machine. namespaces: each host "
-                 "and switch of the topology has a network namespace, each link is a veth pair "
-                 "with the link's rate, routes are ECMP by the five-tuple or the topology's port "
-                 "rules; requires root. rdma-vms: each host is a virtual machine with an emulated "
-                 "RDMA device, at most 4; requires QEMU. Exits with status 77 if this machine does "
-                 "not support the network")
+  up->add_option(
+        "--network", up_options.network,
+        "processes: all hosts share the network of this machine. namespaces: each host "
+        "and switch of the topology has a network namespace, each link is a veth pair "
+        "with the link's rate, routes are ECMP by the five-tuple or the topology's port "
+        "rules; requires root. rdma-vms: each of at most 4 hosts is a virtual machine with "
+        "an emulated RDMA device; requires QEMU and Debian's packages. Exits with status "
+        "77 if this machine does not support the network")
       ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces, kNetworkOfRdmaVms}))
       ->capture_default_str();
   up->add_option("--tenants", up_options.tenants,
