@@ -151,7 +151,7 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
 
 std::string DescribeLab(const LabPlan& plan) {
   std::string text = absl::StrCat("lab '", plan.name, "' is up: ", plan.hosts.size(),
-                                  plan.qemu.empty() ? " host" : " virtual machine",
+                                  plan.has_vms() ? " virtual machine" : " host",
                                   plan.hosts.size() == 1 ? "" : "s");
   const int32_t gpus = plan.hosts.front().gpus;
   const bool are_alike = std::all_of(plan.hosts.begin(), plan.hosts.end(),
@@ -231,7 +231,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
   std::cout << DescribeLab(plan) << std::endl;  // before the output of child processes
   if (plan.network) return ApplyTopology(caller, plan, options.topology);
-  if (plan.qemu.empty()) WarnIfIdentityUnsupported(caller, plan);
+  if (!plan.has_vms()) WarnIfIdentityUnsupported(caller, plan);
   return absl::OkStatus();
 }
 

@@ -1,10 +1,7 @@
 #include "lab/launcher.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,15 +16,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
 #include "lab/fabric.h"
 #include "lab/host_identity.h"
 #include "lab/lab_state.h"
-#include "lab/network_tools.h"
 #include "lab/spawn.h"
+#include "lab/vm_launch.h"
 #include "lab/vms.h"
 
 namespace mccs::lab {
@@ -58,7 +54,7 @@ absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
 
 std::string SocketOf(const LabPlan& plan, const LabPaths& paths, const std::string& host,
                      const std::string& tenant = "") {
-  return plan.qemu.empty() ? paths.Socket(host, tenant) : VmSocket(tenant);
+  return plan.has_vms() ? VmSocket(tenant) : paths.Socket(host, tenant);
 }
 
 std::string SocketsOf(const LabPlan& plan, const LabPaths& paths, const std::string& host) {
@@ -103,7 +99,7 @@ absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const La
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
                                   "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
                                   "log_level: info\n", SocketsOf(plan, paths, host.name),
-                                  plan.qemu.empty() ? "" : VmDaemonConfig(), plan.mccsd_config));
+                                  plan.has_vms() ? VmDaemonConfig() : "", plan.mccsd_config));
 }
 
 // The daemon's host:port; empty until it serves.
@@ -127,63 +123,11 @@ std::string LogTail(const std::string& path) {
   return lines.empty() ? "  (the log is empty)" : absl::StrJoin(lines, "\n");
 }
 
-// Starts a process that dies with this one, without input; its output is appended to the file.
-absl::StatusOr<pid_t> SpawnWithLog(SpawnOptions options, const std::string& path) {
-  const UniqueFd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!log.valid() || !nothing.valid())
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  options.input = nothing.get();
-  options.output = log.get();
-  options.error = log.get();
-  options.own_group = true;
-  options.death_signal = SIGKILL;
-  return Spawn(options);
-}
-
-// Writes what the virtual machine reads, and returns the command line of QEMU.
-absl::StatusOr<std::vector<std::string>> WriteVmFiles(const VmOptions& options) {
-  const std::string directory = options.paths.VmDirectory(options.host.name);
-  if (mkdir(directory.c_str(), 0700) != 0)
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", directory));
-  const std::string path = absl::StrCat(directory, "/", kVmStartFile);
-  std::ofstream start(path);
-  start << VmStartScript(options) << std::flush;
-  if (!start) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  return QemuWords(options);
-}
-
-// Descriptors by virtual machine: one of the first machine for each other one, connected to that
-// machine's only one.
-absl::StatusOr<std::vector<std::vector<UniqueFd>>> ConnectVms(size_t vms) {
-  std::vector<std::vector<UniqueFd>> cables(vms);
-  for (size_t other = 1; other < vms; ++other) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      return absl::ErrnoToStatus(errno, "cannot create a pair of sockets");
-    cables[0].emplace_back(ends[0]);
-    cables[other].emplace_back(ends[1]);
-  }
-  return cables;
-}
-
-// The key that the agents require: other users of this machine can reach their ports.
-absl::Status WriteAgentKey(const std::string& path) {
-  uint8_t key[16];
-  if (getrandom(key, sizeof(key), 0) != static_cast<ssize_t>(sizeof(key)))
-    return absl::ErrnoToStatus(errno, "cannot create a random key");
-  std::ofstream file(path);
-  for (const uint8_t byte : key) file << absl::StrFormat("%02x", byte);
-  file << std::endl;
-  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  return absl::OkStatus();
-}
-
-bool HasOwnNetwork(const LabPlan& plan) { return plan.network || !plan.qemu.empty(); }
+bool HasOwnNetwork(const LabPlan& plan) { return plan.network || plan.has_vms(); }
 
 std::string ControllerAddress(const LabPlan& plan) {
   if (plan.network) return plan.network->fabric.nodes.front().address;
-  return plan.qemu.empty() ? PlainAddress(0) : plan.hosts.front().address;
+  return plan.has_vms() ? plan.hosts.front().address : PlainAddress(0);
 }
 
 }  // namespace
@@ -224,10 +168,16 @@ absl::Status Launcher::Start() {
 }
 
 absl::Status Launcher::StartNetwork() {
-  if (!plan_.network) {
+  if (plan_.has_vms()) {
     MCCS_RETURN_IF_ERROR(WriteHostsFile());
-    return plan_.qemu.empty() ? absl::OkStatus() : StartVms();
+    MCCS_ASSIGN_OR_RETURN(state_.vms, StartVms({.qemu = plan_.qemu,
+                                                .hosts = plan_.hosts,
+                                                .agent = plan_.products.lab,
+                                                .environment = plan_.environment},
+                                               paths_));
+    return WaitUntilBooted();
   }
+  if (!plan_.network) return WriteHostsFile();
   std::ofstream topology(paths_.Topology());
   topology << plan_.network->topology_text << std::flush;
   if (!topology)
@@ -235,34 +185,6 @@ absl::Status Launcher::StartNetwork() {
   MCCS_ASSIGN_OR_RETURN(state_.nodes,
                         BuildFabric(plan_.network->fabric, plan_.network->tools, paths_));
   return absl::OkStatus();
-}
-
-absl::Status Launcher::StartVms() {
-  MCCS_RETURN_IF_ERROR(WriteAgentKey(paths_.AgentKey()));
-  MCCS_ASSIGN_OR_RETURN(const std::vector<std::vector<UniqueFd>> cables,
-                        ConnectVms(plan_.hosts.size()));
-  for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-    VmOptions options{.qemu = plan_.qemu,
-                      .paths = paths_,
-                      .index = static_cast<int32_t>(i),
-                      .host = plan_.hosts[i],
-                      .agent = plan_.products.lab};
-    MCCS_ASSIGN_OR_RETURN(options.agent_port, FreePort(PlainAddress(0)));
-    for (const UniqueFd& cable : cables[i]) {
-      options.cables.push_back(cable.get());
-      fcntl(cable.get(), F_SETFD, 0);
-    }
-    MCCS_ASSIGN_OR_RETURN(const std::vector<std::string> words, WriteVmFiles(options));
-    VmState& vm = state_.vms.emplace_back();
-    vm.name = options.host.name;
-    vm.agent_port = options.agent_port;
-    MCCS_ASSIGN_OR_RETURN(
-        vm.pid,
-        SpawnWithLog({.file = words.front(), .argv = words, .environment = plan_.environment},
-                     VmConsole(paths_, vm.name)));
-    for (const UniqueFd& cable : cables[i]) fcntl(cable.get(), F_SETFD, FD_CLOEXEC);
-  }
-  return WaitUntilBooted();
 }
 
 absl::Status Launcher::WaitUntilBooted() {
@@ -305,7 +227,7 @@ absl::Status Launcher::StartDaemon(DaemonState* daemon, const std::string& progr
 }
 
 absl::Status Launcher::WaitUntilReady(size_t first, size_t last) {
-  const int64_t limit_ns = plan_.qemu.empty() ? kReadyDeadlineNs : kVmReadyDeadlineNs;
+  const int64_t limit_ns = plan_.has_vms() ? kVmReadyDeadlineNs : kReadyDeadlineNs;
   const MonotonicNs deadline = clock_.Now() + limit_ns;
   for (size_t i = first; i < last;) {
     DaemonState& daemon = state_.daemons[i];

@@ -20,20 +20,20 @@ class Launcher {
   // REQUIRES: the lab's directory exists and this process holds its lock.
   Launcher(const LabPlan& plan, LabPaths paths, pid_t supervisor, int caller, SignalWatch* signals);
 
-  // Creates the network, if any, starts the controller, then all hosts, and returns when all are
-  // ready. kCancelled: stopped by a signal.
+  // Creates the network or the virtual machines, if any, starts the controller, then all hosts, and
+  // returns when all are ready. kCancelled: stopped by a signal.
   absl::Status Start();
 
   // Updates the daemons' state until a signal to stop arrives.
   void Watch();
 
-  // Stops the hosts, then the controller (SIGTERM, then SIGKILL), then the network.
+  // Stops the hosts, then the controller (SIGTERM, then SIGKILL), then the network or the virtual
+  // machines.
   void Stop();
 
  private:
   void AddDaemon(std::string name, std::string address, int32_t gpus);
   absl::Status StartNetwork();
-  absl::Status StartVms();
   // For hosts that share the machine's network.
   absl::Status WriteHostsFile();
   absl::Status StartDaemon(DaemonState* daemon, const std::string& program);

@@ -55,11 +55,10 @@ int ActForProgram(const SpawnOptions& options, int verdict) {
   // Not execve, which would close the descriptors of the calling program.
   if (verdict > 3) close_range(3, verdict - 1, 0);
   close_range(verdict + 1, ~0U, 0);
-  UniqueFd connection;
-  if (const int error = StartInVm(options.place.agent_port, request, &connection); error != 0)
-    return error;
+  VmClient client;
+  if (const int error = client.Start(options.place.agent_port, request); error != 0) return error;
   close(verdict);
-  _exit(FollowInVm(connection.get()));
+  _exit(client.Follow());
 }
 
 // In the child, between fork and execve. Returns an errno value.
@@ -137,6 +136,19 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   if (got == 0) return child;
   waitpid(child, nullptr, 0);
   return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", options.file));
+}
+
+absl::StatusOr<pid_t> SpawnWithLog(SpawnOptions options, const std::string& log_path) {
+  const UniqueFd log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!log.valid() || !nothing.valid())
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", log_path));
+  options.input = nothing.get();
+  options.output = log.get();
+  options.error = log.get();
+  options.own_group = true;
+  options.death_signal = SIGKILL;
+  return Spawn(options);
 }
 
 }  // namespace mccs::lab

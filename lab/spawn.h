@@ -47,6 +47,10 @@ struct SpawnOptions {
 // death signal follows the thread that created the child.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 
+// The same for a background process: in its own group, without input. Its output is appended to
+// the file, and it is killed when the calling process dies.
+absl::StatusOr<pid_t> SpawnWithLog(SpawnOptions options, const std::string& log_path);
+
 }  // namespace mccs::lab
 
 #endif  // MCCS_LAB_SPAWN_H_

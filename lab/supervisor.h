@@ -45,6 +45,7 @@ struct LabPlan {
   std::optional<LabNetwork> network{};
   // Not empty: each host is a virtual machine; the result of PrepareVms.
   std::vector<std::string> qemu{};
+  bool has_vms() const { return !qemu.empty(); }
   // Time between SIGTERM and SIGKILL of a daemon.
   int64_t stop_grace_ns = 5 * kNsPerSec;
 };

@@ -25,7 +25,7 @@ namespace mccs::lab {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr size_t kOutputPieceBytes = 64 * 1024;
+constexpr size_t kOutputPieceBytes = 64 << 10;
 
 absl::StatusOr<std::string> ReadKey(const std::string& path) {
   std::ifstream file(path);

@@ -5,21 +5,24 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <optional>
+#include <iterator>
+#include <utility>
 
 #include "absl/status/statusor.h"
-#include "lab/child_processes.h"
 
 namespace mccs::lab {
 namespace {
 
 // A writable connection takes this much without blocking.
 constexpr size_t kInputPieceBytes = 4096;
+// For the start of a program: an emulated processor is slow.
+constexpr int kStartTimeoutS = 60;
 constexpr int kExitLostConnection = 1;
 
 void WriteOrExit(int fd, std::string_view bytes) {
@@ -46,57 +49,47 @@ int EndLike(int wait_status) {
   return 128 + number;
 }
 
-// Sends one piece of the standard input. False: it has ended.
-bool ForwardInput(int connection) {
-  char piece[kInputPieceBytes];
-  const ssize_t got = read(STDIN_FILENO, piece, sizeof(piece));
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-  SendFrame(connection, Frame::Type::kInput, {piece, static_cast<size_t>(got > 0 ? got : 0)});
-  return got > 0;
-}
-
-bool CanSend(int connection) {
-  pollfd waiting{connection, POLLOUT, 0};
-  return poll(&waiting, 1, 0) > 0;
-}
-
 }  // namespace
 
-int StartInVm(uint16_t port, const VmRequest& request, UniqueFd* connection) {
-  connection->Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+int VmClient::Start(uint16_t port, const VmRequest& request) {
+  absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
+  if (!signals.ok()) return EMFILE;
+  signals_ = *std::move(signals);
+  connection_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int connection = connection_.get();
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_port = htons(port);
   place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(connection->get(), reinterpret_cast<sockaddr*>(&place), sizeof(place)) != 0)
-    return errno;
-  if (!SendFrame(connection->get(), Frame::Type::kRequest, EncodeRequest(request))) return EPIPE;
-  const std::optional<Frame> answer = ReceiveFrame(connection->get());
+  if (connect(connection, reinterpret_cast<sockaddr*>(&place), sizeof(place)) != 0) return errno;
+  const timeval limit{kStartTimeoutS, 0};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  if (!SendFrame(connection, Frame::Type::kRequest, EncodeRequest(request))) return EPIPE;
+  const std::optional<Frame> answer = ReceiveFrame(connection);
   if (!answer) return ECONNRESET;
+  const timeval none{};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
   if (answer->type == Frame::Type::kFailed) return answer->Number().value_or(EPROTO);
   return answer->type == Frame::Type::kStarted ? 0 : EPROTO;
 }
 
-int FollowInVm(int connection) {
-  absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
-  if (!signals.ok()) return kExitLostConnection;
+int VmClient::Follow() {
   bool has_input = true;
   bool is_blocked = false;  // input waits until the connection is writable
   while (true) {
-    pollfd waiting[] = {{signals->fd(), POLLIN, 0},
-                        {connection, static_cast<short>(is_blocked ? POLLIN | POLLOUT : POLLIN), 0},
+    const short events = static_cast<short>(is_blocked ? POLLIN | POLLOUT : POLLIN);
+    pollfd waiting[] = {{signals_->fd(), POLLIN, 0},
+                        {connection_.get(), events, 0},
                         {has_input && !is_blocked ? STDIN_FILENO : -1, POLLIN, 0}};
     poll(waiting, std::size(waiting), -1);
-    while (const std::optional<Signal> signal = signals->Take()) {
-      if (signal->number != SIGCHLD) SendFrame(connection, Frame::Type::kSignal, signal->number);
-    }
+    ForwardSignals();
     is_blocked = is_blocked && (waiting[1].revents & POLLOUT) == 0;
     if (waiting[2].revents != 0) {
-      is_blocked = !CanSend(connection);
-      if (!is_blocked) has_input = ForwardInput(connection);
+      is_blocked = !CanSend();
+      if (!is_blocked) has_input = ForwardInput();
     }
     if ((waiting[1].revents & ~POLLOUT) == 0) continue;
-    const std::optional<Frame> frame = ReceiveFrame(connection);
+    const std::optional<Frame> frame = ReceiveFrame(connection_.get());
     if (!frame) {
       std::fputs("mccs-lab: the virtual machine has closed the connection\n", stderr);
       return kExitLostConnection;
@@ -105,6 +98,27 @@ int FollowInVm(int connection) {
     if (frame->type == Frame::Type::kError) WriteOrExit(STDERR_FILENO, frame->payload);
     if (frame->type == Frame::Type::kEnded) return EndLike(frame->Number().value_or(0));
   }
+}
+
+void VmClient::ForwardSignals() {
+  while (const std::optional<Signal> signal = signals_->Take()) {
+    if (signal->number != SIGCHLD)
+      SendFrame(connection_.get(), Frame::Type::kSignal, signal->number);
+  }
+}
+
+bool VmClient::ForwardInput() {
+  char piece[kInputPieceBytes];
+  const ssize_t got = read(STDIN_FILENO, piece, sizeof(piece));
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  SendFrame(connection_.get(), Frame::Type::kInput,
+            {piece, static_cast<size_t>(got > 0 ? got : 0)});
+  return got > 0;
+}
+
+bool VmClient::CanSend() const {
+  pollfd waiting{connection_.get(), POLLOUT, 0};
+  return poll(&waiting, 1, 0) > 0;
 }
 
 }  // namespace mccs::lab

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstddef>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -103,11 +104,12 @@ std::optional<VmRequest> DecodeRequest(std::string_view payload) {
     return std::nullopt;
   }
   const auto argv = fields.begin() + kFixedFields;
+  const auto environment = argv + static_cast<ptrdiff_t>(arguments);
   return VmRequest{.key = fields[0],
                    .directory = fields[1],
                    .file = fields[2],
-                   .argv = {argv, argv + arguments},
-                   .environment = {argv + arguments, fields.end()}};
+                   .argv = {argv, environment},
+                   .environment = {environment, fields.end()}};
 }
 
 }  // namespace mccs::lab

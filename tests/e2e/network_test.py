@@ -327,6 +327,23 @@ class Rejections(unittest.TestCase):
     def test_a_network_needs_a_topology(self):
         self.assertIn("--topology FILE", self.up("--network", "namespaces").stderr)
 
+    def test_virtual_machines_have_no_topology_and_are_at_most_four(self):
+        with_topology = self.up("--network", "rdma-vms", "--topology", str(TESTBED))
+        self.assertEqual(with_topology.returncode, 1)
+        self.assertIn("has no topology", with_topology.stderr)
+        five = self.up("--network", "rdma-vms", "--hosts", "5")
+        self.assertEqual(five.returncode, 1)
+        self.assertIn("at most 4 virtual machines", five.stderr)
+
+    def test_without_qemu_it_names_the_packages_and_exits_77(self):
+        with tempfile.TemporaryDirectory() as directory:
+            (pathlib.Path(directory) / "python3").symlink_to(sys.executable)
+            line = [program("mccs-lab"), "up", "--name", f"rejected-{os.getpid()}", "--network", "rdma-vms"]
+            rejected = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False,
+                                      env=environment() | {"PATH": directory})
+        self.assertEqual(rejected.returncode, 77, rejected.stderr)
+        self.assertRegex(rejected.stderr, r"(?m)\Amccs-lab: .*apt-get install.* qemu-system-x86'$|x86_64 processor")
+
     def test_a_lab_of_processes_has_hosts_of_a_topology_but_no_links(self):
         with Lab(topology=TESTBED, network="processes") as lab:
             self.assertEqual(list(lab.daemons()), ["controller", "h1", "h5", "h2", "h3"])

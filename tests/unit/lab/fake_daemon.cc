@@ -1,5 +1,6 @@
 // Replaces mccsd and mccs-controller: serves (writes its endpoint) until SIGTERM. FAKE_FAILS names
-// a daemon that exits with status 3 instead, FAKE_IGNORES_SIGTERM one that ignores SIGTERM.
+// a daemon that exits with status 3 instead, FAKE_IGNORES_SIGTERM one that ignores SIGTERM,
+// FAKE_NEVER_READY one that does not serve.
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   if (is_named_by("FAKE_FAILS")) return 3;
   if (is_named_by("FAKE_IGNORES_SIGTERM")) std::signal(SIGTERM, SIG_IGN);
+  while (is_named_by("FAKE_NEVER_READY")) pause();
   std::ofstream(directory / "mccsd.sock") << "";
   std::ofstream(directory / "endpoint") << "127.0.0.1:1\n";
   while (true) pause();

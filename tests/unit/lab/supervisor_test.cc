@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -76,6 +77,18 @@ class SupervisorTest : public testing::Test {
   pid_t supervisor_ = 0;
   pid_t launcher_ = 0;
 };
+
+TEST_F(SupervisorTest, ALabThatIsStartingEndsWithTheProgramThatStartsIt) {
+  const pid_t up = fork();
+  if (up == 0) {
+    StartLab(Plan({"FAKE_NEVER_READY=h0"}), directories_).IgnoreError();
+    _exit(0);
+  }
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(paths_.Log("h0")); }));
+  kill(up, SIGKILL);
+  waitpid(up, nullptr, 0);
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(paths_.root); }));
+}
 
 TEST_F(SupervisorTest, DownLeavesNothing) {
   std::vector<pid_t> processes = Start();
