@@ -135,6 +135,11 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   }
   if (got == 0) return child;
   waitpid(child, nullptr, 0);
+  if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot start ", options.file,
+        ": its virtual machine does not reply; restart the lab with mccs-lab down and up"));
+  }
   return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", options.file));
 }
 

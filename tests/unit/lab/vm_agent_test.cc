@@ -164,8 +164,15 @@ TEST_F(VmAgent, ReportsAProgramThatItCannotStart) {
 TEST_F(VmAgent, RejectsRequestsWithoutItsKey) {
   std::ofstream(directory_.File("other key")) << "guess\n";
   place_.agent_key_file = directory_.File("other key");
-  EXPECT_FALSE(Start("touch $DIR/started").ok());
+  const absl::StatusOr<pid_t> program = Start("touch $DIR/started");
+  EXPECT_EQ(program.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(access(directory_.File("started").c_str(), F_OK), 0);
+}
+
+TEST_F(VmAgent, ReportsAnAgentThatDoesNotReply) {
+  place_.agent_port = FreePort("127.0.0.1").value();
+  EXPECT_THAT(std::string(Start("true").status().message()),
+              HasSubstr("/bin/sh: its virtual machine does not reply; restart the lab"));
 }
 
 TEST_F(VmAgent, RunsSeveralProgramsAtOnce) {
