@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/transport/rdma/pair_proof.h"
 
 namespace mccs {
 namespace {
@@ -38,6 +39,7 @@ PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock
       owner_(owner),
       clock_(clock),
       options_(options),
+      id_(wire::IdOf(options.name)),
       first_id_(FirstId(options.serial)) {
   MCCS_CHECK(options.receives >= kLeastReceives);
 }
@@ -74,7 +76,23 @@ absl::Status PeerPair::SetPeer(const QueuePairAddress& peer, uint32_t receives) 
   }
   peer_ = peer;
   peer_receives_ = receives;
+  UpdateWaiting();
   return absl::OkStatus();
+}
+
+bool PeerPair::Introduce(LaneNumber number) {
+  if (introducer_.has_value() || has_peer()) return false;
+  introducer_ = number;
+  introduced_at_ = clock_.Now();
+  UpdateWaiting();
+  return true;
+}
+
+void PeerPair::Withdraw() {
+  if (std::exchange(withdrawn_, true)) return;
+  UpdateWaiting();
+  owner_.OnWithdrawn(*this);
+  Progress();
 }
 
 void PeerPair::Connect() {
@@ -111,7 +129,8 @@ void PeerPair::Leave(LaneNumber number) {
   const auto member = users_.find(number);
   if (member->second.waits) std::erase(waiting_, number);
   users_.erase(member);
-  if (users_.empty()) Break(absl::UnavailableError("no lane uses the queue pair"));
+  if (users_.empty()) return Break(absl::UnavailableError("no lane uses the queue pair"));
+  if (introducer_ == number && !has_peer()) Withdraw();
 }
 
 PeerPair::User* PeerPair::Find(LaneNumber number) {
@@ -260,7 +279,9 @@ bool PeerPair::Flush() {
 }
 
 void PeerPair::UpdateWaiting() {
-  const bool waits = status_.ok() && (completed_ < signaled_end_ || !revoked_at_.empty());
+  const bool introducing = introducer_.has_value() && !has_peer() && !withdrawn_;
+  const bool waits =
+      status_.ok() && (completed_ < signaled_end_ || !revoked_at_.empty() || introducing);
   if (waits && !waits_) progress_at_ = clock_.Now();
   if (std::exchange(waits_, waits) != waits) owner_.OnWaiting(waits);
 }
@@ -271,7 +292,10 @@ void PeerPair::CheckProgress() {
     return Break(absl::UnavailableError(absl::StrCat(
         "the RDMA device has not ended an access to memory for ", kRevokeNs / kNsPerSec, " s")));
   }
-  if (waits_ && now >= progress_at_ + kStuckNs) {
+  if (introducer_.has_value() && !has_peer() && now >= introduced_at_ + kIntroductionNs) {
+    return Withdraw();
+  }
+  if (completed_ < signaled_end_ && now >= progress_at_ + kStuckNs) {
     Break(absl::UnavailableError(absl::StrCat("the RDMA device has not completed a request for ",
                                               kStuckNs / kNsPerSec, " s")));
   }

@@ -90,6 +90,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
     virtual void OnStopped(PeerPair& pair) = 0;
     // It has requests that no lane's turn posts.
     virtual void OnQueued(PeerPair& pair) = 0;
+    // No further lane is to join it.
+    virtual void OnWithdrawn(PeerPair& pair) = 0;
     // It begins or ends to wait for completions.
     virtual void OnWaiting(bool waits) = 0;
   };
@@ -112,6 +114,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   const Options& options() const { return options_; }
   const PairKey& key() const { return options_.key; }
   const wire::PairName& name() const { return options_.name; }
+  const wire::PairId& id() const { return id_; }
   const std::shared_ptr<PairDomain>& domain() const { return domain_; }
   uint8_t receives() const { return options_.receives; }
 
@@ -132,6 +135,13 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   absl::Status SetPeer(const QueuePairAddress& peer, uint32_t receives);
   bool has_peer() const { return peer_.has_value(); }
   QueuePairNumber peer_number() const { return peer_->number; }
+  // The first lane sends the pair's name to the peer, and the others wait until it has answered.
+  // False: another one does. A peer that does not answer within kIntroductionNs, or whose lane
+  // leaves, may be a program of the tenant that acts as one: the others take another pair.
+  bool Introduce(LaneNumber number);
+  static constexpr int64_t kIntroductionNs = 3 * kNsPerSec;
+  bool withdrawn() const { return withdrawn_; }
+  bool introduced_by(LaneNumber number) const { return introducer_ == number; }
   // Starts to connect it to its peer. REQUIRES: made; has_peer; not called before.
   void Connect();
   bool connected() const { return connected_; }
@@ -244,6 +254,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void ReportLoss();
   void End();
   void OnStop();
+  void Withdraw();
   void DropUses();
   void UpdateWaiting();
 
@@ -251,9 +262,13 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   Owner& owner_;
   const Clock& clock_;
   const Options options_;
+  const wire::PairId id_;
   std::unique_ptr<QueuePair> queue_pair_;
   QueuePairNumber number_;
   std::optional<QueuePairAddress> peer_;
+  std::optional<LaneNumber> introducer_;
+  MonotonicNs introduced_at_ = 0;
+  bool withdrawn_ = false;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool was_made_ = false;
   bool connects_ = false;  // it may be connected

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/transport/rdma/pair_proof.h"
 
 namespace mccs {
 namespace {
@@ -81,22 +82,37 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::FindOrMake(const PairKey& k
 }
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Accept(const PairKey& key,
-                                                            const wire::PairFrame& offer) {
+                                                            const wire::PairFrame& offer,
+                                                            const wire::Nonce& senders,
+                                                            const wire::Nonce& receivers) {
   MCCS_RETURN_IF_ERROR(FindWorking(key.queues.domain.nic).status());
-  if (const auto known = by_name_.find(offer.name); known != by_name_.end()) {
-    const PairKey& own = known->second->key();
-    if (known->second->options().is_maker || own.queues.peer != key.queues.peer ||
-        own.queues.domain != key.queues.domain || own.peer_gid != key.peer_gid) {
+  if (offer.connected == 0) {
+    if (by_id_.contains(wire::IdOf(offer.pair))) {
       return absl::PermissionDeniedError("it offers a queue pair of other lanes");
     }
-    if (own != key) {
-      return absl::UnavailableError("this end has not the class and route of the queue pair yet");
-    }
-    return known->second;
+    return Make({.key = key, .name = offer.pair, .is_maker = false}, &offer);
   }
-  // This end of it has ended with its last lane.
-  if (offer.connected != 0) return nullptr;
-  return Make({.key = key, .name = offer.name, .is_maker = false}, &offer);
+  const auto known = by_id_.find(offer.pair);
+  if (known == by_id_.end()) return nullptr;  // this end of it has ended with its last lane
+  const PeerPair& pair = *known->second;
+  if (!wire::Equal(offer.proof, wire::FrameProof(pair.name(), offer, senders, receivers))) {
+    return absl::PermissionDeniedError("it offers a queue pair whose name it does not have");
+  }
+  const PairKey& own = pair.key();
+  if (pair.options().is_maker || own.queues.peer != key.queues.peer ||
+      own.queues.domain != key.queues.domain || own.peer_gid != key.peer_gid) {
+    return absl::PermissionDeniedError("it offers a queue pair of other lanes");
+  }
+  if (own != key) {
+    return absl::UnavailableError("this end has not the class and route of the queue pair yet");
+  }
+  return known->second;
+}
+
+wire::Nonce PeerPairs::MakeNonce() {
+  wire::Nonce nonce;
+  random_.Fill(std::as_writable_bytes(std::span(nonce)));
+  return nonce;
 }
 
 absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options options,
@@ -112,7 +128,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
     peer = wire::AddressIn(*offer);
     MCCS_RETURN_IF_ERROR(pair->SetPeer(*peer, offer->receives));
   }
-  by_name_[options.name] = pair;
+  by_id_[pair->id()] = pair;
 
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<QueuePair>>>();
   const QueuePairOptions queue_pair{
@@ -145,7 +161,11 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
 }
 
 void PeerPairs::OnBroken(PeerPair& pair) {
-  by_name_.erase(pair.name());
+  by_id_.erase(pair.id());
+  OnWithdrawn(pair);
+}
+
+void PeerPairs::OnWithdrawn(PeerPair& pair) {
   const auto known = by_key_.find(pair.key());
   if (known != by_key_.end() && known->second.get() == &pair) by_key_.erase(known);
 }
@@ -176,8 +196,8 @@ void PeerPairs::CheckProgress() {
   const MonotonicNs now = clock_.Now();
   if (now < check_at_) return;
   check_at_ = now + kCheckEveryNs;
-  std::vector<std::shared_ptr<PeerPair>> pairs;  // broken ones leave by_name_
-  for (const auto& [name, pair] : by_name_) {
+  std::vector<std::shared_ptr<PeerPair>> pairs;  // broken ones leave by_id_
+  for (const auto& [id, pair] : by_id_) {
     if (pair->waits()) pairs.push_back(pair);
   }
   for (const std::shared_ptr<PeerPair>& pair : pairs) pair->CheckProgress();
@@ -288,7 +308,7 @@ void PeerPairs::EndPairsOfPort(Nic& nic) {
 
 void PeerPairs::BreakAll(Nic& nic, const absl::Status& why) {
   std::vector<std::shared_ptr<PeerPair>> pairs;
-  for (const auto& [name, pair] : by_name_) {
+  for (const auto& [id, pair] : by_id_) {
     if (pair->key().queues.domain.nic == nic.address) pairs.push_back(pair);
   }
   for (const std::shared_ptr<PeerPair>& pair : pairs) pair->Break(why);

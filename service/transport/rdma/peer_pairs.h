@@ -50,12 +50,16 @@ class PeerPairs final : private PeerPair::Owner {
   // For the maker. It may still be in the making. kNotFound: no such NIC. kUnavailable: it has
   // failed.
   absl::StatusOr<std::shared_ptr<PeerPair>> FindOrMake(const PairKey& key);
-  // For the other end: the pair with the offer's name, or a new one that is being made and
-  // connected to the offer's; null: the pair has failed or ended here. kPermissionDenied: the offer
-  // is not for lanes with this key. kInvalidArgument: it grants too few receives or too many.
+  // For the other end: the pair of the offer, or a new one that is being made and connected to the
+  // offer's; null: the pair has failed or ended here. The nonces: of the lane's hellos.
+  // kPermissionDenied: the offer is not for lanes with this key, or the peer does not have the name. kInvalidArgument: it grants too few receives or too many.
   // kNotFound, kUnavailable: of the NIC; or this end has not the pair's class and route yet.
-  absl::StatusOr<std::shared_ptr<PeerPair>> Accept(const PairKey& key,
-                                                   const wire::PairFrame& offer);
+  absl::StatusOr<std::shared_ptr<PeerPair>> Accept(const PairKey& key, const wire::PairFrame& offer,
+                                                   const wire::Nonce& senders,
+                                                   const wire::Nonce& receivers);
+  // FindOrMake does not return it again. Lanes on it stay.
+  void Withdraw(PeerPair& pair) { OnWithdrawn(pair); }
+  wire::Nonce MakeNonce();
 
   // Delivers completions and events. Returns true if there were any.
   bool Poll();
@@ -68,7 +72,7 @@ class PeerPairs final : private PeerPair::Owner {
   void Break(const SharedQueueKey& queues, const absl::Status& why);
 
   // Pairs that work or are being made.
-  size_t size() const { return by_name_.size(); }
+  size_t size() const { return by_id_.size(); }
   // Completions for queue pairs that do not exist any more.
   uint64_t unknown() const { return unknown_; }
 
@@ -94,6 +98,7 @@ class PeerPairs final : private PeerPair::Owner {
 
   // PeerPair::Owner
   void OnBroken(PeerPair& pair) override;
+  void OnWithdrawn(PeerPair& pair) override;
   void OnStopped(PeerPair& pair) override {
     stopped_.emplace(pair.SettlesAt(), pair.shared_from_this());
   }
@@ -120,7 +125,7 @@ class PeerPairs final : private PeerPair::Owner {
   const Clock& clock_;
   std::deque<Nic> nics_;
   absl::flat_hash_map<PairKey, std::shared_ptr<PeerPair>> by_key_;  // made by this end
-  std::map<wire::PairName, std::shared_ptr<PeerPair>> by_name_;
+  std::map<wire::PairId, std::shared_ptr<PeerPair>> by_id_;
   std::multimap<MonotonicNs, std::shared_ptr<PeerPair>> stopped_;  // by SettlesAt
   std::vector<std::weak_ptr<PeerPair>> queued_;                    // with requests to post
   std::vector<Completion> completions_;

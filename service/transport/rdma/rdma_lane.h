@@ -241,7 +241,8 @@ class RdmaSendLane final : public RdmaLaneEnd<LinkedLane<SendLane>> {
   bool tag_posted_ = false;             // of slice sent_
   std::optional<SliceNumber> bounced_;  // uses the bounce buffer
 
-  bool pair_failed_ = false;  // that of a connection before; the receiver does not know it yet
+  // Of the pair of an earlier connection, which has failed; the receiver does not know it yet.
+  std::optional<wire::PairProof> failure_;
   bool has_slots_ = false;
   uint32_t unplaced_bytes_ = 0;
   std::optional<Place> slots_;  // of the peer
@@ -323,9 +324,9 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   SliceNumber placed_ = 0;     // slices with smaller numbers have a place, or need none
   SliceNumber announced_ = 0;  // without slots
   SliceNumber sent_credit_ = 0;
-  SliceTag last_tag_{};                    // of the last message kTag
-  std::optional<SliceNumber> tag_number_;  // its slice
-  bool peer_failed_ = false;               // the sender's hello: its queue pair has failed
+  SliceTag last_tag_{};                          // of the last message kTag
+  std::optional<SliceNumber> tag_number_;        // its slice
+  std::optional<wire::PairProof> peer_failure_;  // the sender's hello: its queue pair has failed
   SliceNumber peer_number_ = 0;
 
   absl::flat_hash_map<RegionId, Access> bindings_;

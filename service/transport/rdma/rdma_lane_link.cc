@@ -6,12 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "service/transport/rdma/pair_proof.h"
 
 namespace mccs {
 namespace {
 
 // A correct peer sends four frames at most on one connection.
 constexpr int kFramesPerPoll = 4;
+// Queue pairs of lanes that were connected at the same time may have ended, each once.
 constexpr int kMaxRejected = 2;
 
 }  // namespace
@@ -21,7 +23,6 @@ void RdmaLaneLink::Attach(std::unique_ptr<Connection> connection, const SharedQu
   if (!link_.Attach(std::move(connection))) return;
   out_.clear();
   out_bytes_ = in_bytes_ = 0;
-  offered_again_ = false;
   rejected_ = 0;
   queues_ = queues;
   step_ = role_ == Role::kSender ? Step::kHello : Step::kPeerHello;
@@ -71,6 +72,7 @@ bool RdmaLaneLink::TrySendHello() {
   hello->magic = wire::kLaneHelloMagic;
   hello->version = wire::kRdmaLaneVersion;
   hello->gid = nic->gid;
+  hello->nonce = nonce_ = pairs_.MakeNonce();
   const PairKey key = KeyOfPair();
   hello->classes = static_cast<uint16_t>(key.queues.traffic_class.value() << 8 | key.traffic_class);
   Push(*hello);
@@ -94,6 +96,7 @@ void RdmaLaneLink::OnHelloFrame(const wire::LaneHello& hello) {
                       link_.remote().host);
   }
   peer_gid_ = hello.gid;
+  peer_nonce_ = hello.nonce;
   peer_source_port_ = hello.source_port;
   peer_classes_ = hello.classes;
   owner_.OnHello(hello);
@@ -119,7 +122,11 @@ void RdmaLaneLink::BeginPair() {
 // Continues when the device has done its part.
 bool RdmaLaneLink::AdvancePair() {
   if (pair_ == nullptr || !pair_->status().ok()) return false;
-  if (step_ == Step::kMaking && pair_->made()) {
+  if (step_ == Step::kMaking && pair_->withdrawn() && !pair_->has_peer()) {
+    BeginPair();
+    return true;
+  }
+  if (step_ == Step::kMaking && pair_->made() && (pair_->has_peer() || pair_->Introduce(number_))) {
     PushPairFrame(wire::kPairOfferMagic);
     step_ = Step::kPair;
     return true;
@@ -170,6 +177,9 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
       if (step_ == Step::kPair && maker_) return OfferAnother();
       // The receiver's lane was ready, perhaps before this end has noticed.
       if (step_ < Step::kConnecting || role_ != Role::kSender) return FailUnexpected(frame.magic);
+      if (!wire::Equal(frame.proof, wire::FailureProof(pair_->name()))) {
+        return link_.Fail("it reports the end of a queue pair whose name it does not have");
+      }
       return pair_->Break(absl::UnavailableError("the peer's end has failed"));
     case wire::kPairGoMagic:
       if (step_ == Step::kReady && !maker_) return;
@@ -184,8 +194,12 @@ void RdmaLaneLink::OnPairFrame(const wire::PairFrame& frame) {
 void RdmaLaneLink::OnOffer(const wire::PairFrame& frame) {
   if (step_ != Step::kPair || maker_) return FailUnexpected(frame.magic);
   if (frame.gid != peer_gid_) return link_.Fail("it offers a queue pair of another NIC");
-  absl::StatusOr<std::shared_ptr<PeerPair>> pair = pairs_.Accept(KeyOfPair(), frame);
-  if (absl::IsPermissionDenied(pair.status())) return link_.Fail(pair.status().message());
+  const bool sends = role_ == Role::kSender;
+  absl::StatusOr<std::shared_ptr<PeerPair>> pair =
+      pairs_.Accept(KeyOfPair(), frame, sends ? nonce_ : peer_nonce_, sends ? peer_nonce_ : nonce_);
+  if (absl::IsPermissionDenied(pair.status()) || absl::IsInvalidArgument(pair.status())) {
+    return link_.Fail(pair.status().message());
+  }
   if (!pair.ok()) return link_.Stall(pair.status());
   if (*pair == nullptr) {
     if (++rejected_ > kMaxRejected) return link_.Fail("it offers only pairs that have ended");
@@ -202,8 +216,12 @@ void RdmaLaneLink::OnOffer(const wire::PairFrame& frame) {
 void RdmaLaneLink::OnAccept(const wire::PairFrame& frame) {
   if (step_ != Step::kPair || !maker_) return FailUnexpected(frame.magic);
   if (frame.gid != peer_gid_) return link_.Fail("it accepts with a queue pair of another NIC");
+  if (!wire::Equal(frame.proof, ProofOf(frame))) {
+    return link_.Fail("it accepts a queue pair whose name it does not have");
+  }
   if (pair_->has_peer() && pair_->peer_number() != QueuePairNumber(frame.queue_pair)) {
-    return OfferAnother();  // the peer's first end has ended
+    return link_.Fail("it accepts with queue pair ", frame.queue_pair, ", expected ",
+                      pair_->peer_number().value());
   }
   peer_lane_ = static_cast<uint16_t>(frame.lane);
   step_ = Step::kConnecting;
@@ -213,14 +231,13 @@ void RdmaLaneLink::OnAccept(const wire::PairFrame& frame) {
   pair_->Connect();
 }
 
+// The peer has not proven anything: other lanes stay on the pair.
 void RdmaLaneLink::OfferAnother() {
-  // Of the pairs of lanes that were set up at the same time, one at most is found to have ended.
-  if (std::exchange(offered_again_, true)) {
-    return link_.Stall(absl::UnavailableError("the peer rejected two queue pairs"));
+  if (++rejected_ > kMaxRejected) {
+    return link_.Stall(
+        absl::UnavailableError(absl::StrCat("the peer has rejected ", rejected_, " queue pairs")));
   }
-  const std::shared_ptr<PeerPair> gone = pair_;
-  LeavePair();
-  gone->Break(absl::UnavailableError("the peer's end has failed"));
+  pairs_.Withdraw(*pair_);
   BeginPair();
 }
 
@@ -275,6 +292,7 @@ void RdmaLaneLink::AnnounceLoss(Connection& connection) const {
   if (!out_.empty()) return;  // it must not overtake them
   wire::PairFrame gone{};
   gone.magic = wire::kPairGoneMagic;
+  gone.proof = wire::FailureProof(pair_->name());
   const iovec whole{.iov_base = &gone, .iov_len = sizeof(gone)};
   (void)connection.Write({&whole, 1});
 }
@@ -286,6 +304,12 @@ void RdmaLaneLink::Push(const Frame& frame) {
   out_.push_back(std::bit_cast<wire::LaneFrame>(frame));
 }
 
+wire::PairProof RdmaLaneLink::ProofOf(const wire::PairFrame& frame) const {
+  const bool sends = role_ == Role::kSender;
+  return wire::FrameProof(pair_->name(), frame, sends ? nonce_ : peer_nonce_,
+                          sends ? peer_nonce_ : nonce_);
+}
+
 void RdmaLaneLink::PushPairFrame(uint32_t magic) {
   const QueuePairAddress address = pair_->queue_pair().address();
   wire::PairFrame frame{};
@@ -295,10 +319,12 @@ void RdmaLaneLink::PushPairFrame(uint32_t magic) {
   frame.mtu_bytes = address.mtu_bytes;
   frame.lid = address.lid;
   frame.gid = address.gid;
-  frame.name = pair_->name();
+  const bool introduces = magic == wire::kPairOfferMagic && !pair_->has_peer();
+  frame.pair = introduces ? pair_->name() : pair_->id();
   frame.lane = number_.value();
   frame.receives = pair_->receives();
   frame.connected = pair_->has_peer() ? 1 : 0;
+  frame.proof = ProofOf(frame);
   Push(frame);
 }
 

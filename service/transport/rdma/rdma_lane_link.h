@@ -109,6 +109,7 @@ class RdmaLaneLink final : public PeerPair::User {
   void OnOffer(const wire::PairFrame& frame);
   void OnAccept(const wire::PairFrame& frame);
   void JoinPair(std::shared_ptr<PeerPair> pair);
+  wire::PairProof ProofOf(const wire::PairFrame& frame) const;
   void PushPairFrame(uint32_t magic);
   template <typename Frame>
   void Push(const Frame& frame);
@@ -123,12 +124,13 @@ class RdmaLaneLink final : public PeerPair::User {
   LaneLink link_;
   Step step_ = Step::kIdle;
   bool maker_ = false;
-  bool offered_again_ = false;  // on this connection
-  int rejected_ = 0;            // offers of the peer, on this connection
+  int rejected_ = 0;  // offers of the maker, on this connection
   SharedQueueKey queues_;
   Gid peer_gid_{};
   uint16_t peer_source_port_ = 0;
   uint16_t peer_classes_ = 0;
+  wire::Nonce nonce_{};  // of this connection's hellos
+  wire::Nonce peer_nonce_{};
 
   std::shared_ptr<PeerPair> pair_;
   LaneNumber number_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/transport/rdma/pair_proof.h"
 #include "service/transport/rdma/rdma_lane.h"
 
 namespace mccs {
@@ -243,14 +244,18 @@ void RdmaRecvLane::OnHello(const wire::LaneHello& hello) {
     return Fail("the peer counts ", hello.number, " delivered slices, with credit for only ",
                 sent_credit_);
   }
-  peer_failed_ = hello.pair_failed != 0;
+  peer_failure_.reset();
+  if (hello.pair_failed != 0) peer_failure_ = hello.failure;
   peer_number_ = hello.number;
 }
 
 // Slices that have arrived over the last queue pair must be counted before the next one is used.
 std::optional<wire::LaneHello> RdmaRecvLane::MakeHello() {
   PeerPair* const pair = link_.pair();
-  if (pair != nullptr && pair->status().ok() && peer_failed_) {
+  // Another pair: no slice was sent over it, or the peer is not the daemon at its other end.
+  const bool has_failed = pair != nullptr && pair->status().ok() && peer_failure_.has_value() &&
+                          wire::Equal(*peer_failure_, wire::FailureProof(pair->name()));
+  if (has_failed) {
     pair->Break(absl::UnavailableError("the peer's end has failed"));
   }
   const bool lost = pair == nullptr || pair->settled();

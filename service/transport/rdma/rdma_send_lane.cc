@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "service/transport/rdma/pair_proof.h"
 #include "service/transport/rdma/rdma_lane.h"
 
 namespace mccs {
@@ -216,12 +217,14 @@ std::optional<wire::LaneHello> RdmaSendLane::MakeHello() {
   PeerPair* const pair = link_.pair();
   const bool failed = pair != nullptr && !pair->status().ok();
   if (pair != nullptr && !failed && acknowledged_ < sent_) return std::nullopt;
-  pair_failed_ |= failed;
+  // Slices were sent over the first one that has failed only.
+  if (failed && !failure_.has_value()) failure_ = wire::FailureProof(pair->name());
   wire::LaneHello hello{};
   hello.slots = shape_.slots;
   hello.slot_bytes = shape_.slot_bytes;
   hello.source_port = queues().source_port;
-  hello.pair_failed = pair_failed_ ? 1 : 0;
+  hello.pair_failed = failure_.has_value() ? 1 : 0;
+  hello.failure = failure_.value_or(wire::PairProof{});
   hello.number = acknowledged_;
   return hello;
 }
@@ -241,7 +244,7 @@ void RdmaSendLane::OnHello(const wire::LaneHello& hello) {
                 delivered + shape_.slots);
   }
   Acknowledge(delivered);
-  pair_failed_ = false;
+  failure_.reset();
   credit_ = hello.credit;
   sent_ = announced_ = acknowledged_;
   first_ = true;

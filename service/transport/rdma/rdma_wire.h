@@ -7,7 +7,8 @@
 //          ◄──────────────────────────────────── hello {delivered, credit, slots}
 //   then the end with the smaller GID, or the sender if they are equal (the "maker"):
 //   offer {queue pair} ─────────────────────────►  a new queue pair, or one that lanes between the
-//          ◄───────────────────────────── accept   two use already; or gone: offer another
+//          ◄───────────────────────────── accept   two use already; or gone: offer another. Both
+//                                                  prove that they have its name (pair_proof.h)
 //   go ──────────────────────────────────────────► for a new one: the maker has connected it
 //
 // A receiver that loses the queue pair later sends gone and closes the stream. Then they connect
@@ -37,6 +38,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "service/transport/handshake.h"
 #include "service/transport/lane.h"
 #include "service/transport/rdma/verbs.h"
 
@@ -52,10 +54,15 @@ inline constexpr uint32_t kPairAcceptMagic = 0x41'52'43'4d;  // "MCRA"
 inline constexpr uint32_t kPairGoMagic = 0x47'52'43'4d;      // "MCRG"
 inline constexpr uint32_t kPairGoneMagic = 0x58'52'43'4d;    // "MCRX"
 
-inline constexpr uint16_t kRdmaLaneVersion = 1;
+inline constexpr uint16_t kRdmaLaneVersion = 2;
 
-inline constexpr size_t kLaneFrameBytes = 80;
+inline constexpr size_t kLaneFrameBytes = 96;
 using LaneFrame = std::array<std::byte, kLaneFrameBytes>;
+
+// A queue pair's name, random: a secret of its two ends. pair_proof.h has the others.
+using PairName = std::array<uint8_t, 16>;
+using PairId = std::array<uint8_t, 16>;
+using PairProof = std::array<uint8_t, 16>;
 
 struct LaneHello {
   uint32_t magic;
@@ -74,12 +81,10 @@ struct LaneHello {
   uint16_t classes;    // of the end's queue pair: PairKey::peer_classes
   uint16_t reserved;
   Gid gid;
-  std::array<uint64_t, 2> rest;
+  PairProof failure;  // with pair_failed: FailureProof
+  Nonce nonce;        // random
 };
 static_assert(sizeof(LaneHello) == kLaneFrameBytes && std::is_trivially_copyable_v<LaneHello>);
-
-// A queue pair's name, random, so that only its two ends know it.
-using PairName = std::array<uint8_t, 16>;
 
 struct PairFrame {
   uint32_t magic;  // offer, accept, gone or go
@@ -88,10 +93,11 @@ struct PairFrame {
   uint16_t mtu_bytes;
   uint16_t lid;
   Gid gid;
-  PairName name;
+  PairId pair;         // offer of a new queue pair: its name, which is sent once; else IdOf(name)
   uint32_t lane;       // its number at the end that sends the frame
   uint32_t receives;   // entries that the peer may use at first
   uint64_t connected;  // offer: 1 if the maker's end is connected already, else 0
+  PairProof proof;     // FrameProof. Gone: FailureProof, or nothing if the queue pair is unknown
   std::array<uint64_t, 2> rest;
 };
 static_assert(sizeof(PairFrame) == kLaneFrameBytes && std::is_trivially_copyable_v<PairFrame>);

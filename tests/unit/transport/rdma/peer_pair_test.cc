@@ -100,6 +100,7 @@ class PeerPairTest : public testing::Test, private PeerPair::Owner {
 
   void OnBroken(PeerPair&) override {}
   void OnStopped(PeerPair&) override {}
+  void OnWithdrawn(PeerPair&) override {}
   void OnQueued(PeerPair&) override {}
   void OnWaiting(bool waits) override { waiting_ += waits ? 1 : -1; }
 

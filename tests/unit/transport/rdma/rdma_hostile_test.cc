@@ -99,7 +99,7 @@ class RdmaHostileTest : public RdmaWorld {
     frame.queue_pair = address.number.value();
     frame.gid = address.gid;
     frame.mtu_bytes = address.mtu_bytes;
-    frame.name = pair.name();
+    frame.pair = pair.name();
     frame.lane = 1;
     frame.receives = pair.receives();
     return frame;
@@ -222,7 +222,7 @@ TEST_F(RdmaHostileTest, APeerThatConnectsAgainAndAgainQueuesNoWork) {
     offer.gid = nic(0).attributes().gid;
     offer.queue_pair = 1;
     offer.mtu_bytes = 4096;
-    offer.name[0] = static_cast<uint8_t>(i + 1);
+    offer.pair[0] = static_cast<uint8_t>(i + 1);
     offer.receives = 64;
     bool answered = false;
     RunUntil([&, left = 100]() mutable {
@@ -242,6 +242,135 @@ TEST_F(RdmaHostileTest, APeerThatConnectsAgainAndAgainQueuesNoWork) {
   lane_.reset();
   ExpectVictimCarries();
   EXPECT_TRUE(RunUntil([&] { return nic(1).queue_pairs() == pairs; }));
+}
+
+// A program of the tenant on host 2 has the secret of one of its communicators. It acts as the
+// daemon of its host, whose queue pair with host 1 carries the victim's lane, and others.
+class RdmaImpostorTest : public RdmaHostileTest {
+ protected:
+  // Starts a lane to host 1, which makes the queue pairs.
+  wire::PairFrame BeginLane() {
+    lane_ = std::make_unique<Lane>();
+    lane_->slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    lane_->recv = host(1).transport.MakeRecvLane(IdentityAt(false, 2, 1, 0, kTenant), kShape,
+                                                 SpanOf(lane_->slots));
+    AttachTo(*lane_->recv, /*pair_failed=*/0);
+    return Read<wire::PairFrame>();
+  }
+  void AttachTo(RecvLane& lane, uint32_t pair_failed) {
+    auto [own, peer] = ConnectStreams(2, 1);
+    stream_ = std::move(own);
+    lane.Attach(std::move(peer));
+    wire::LaneHello hello = Hello();
+    hello.gid = nic(2).attributes().gid;
+    hello.pair_failed = pair_failed;
+    Write(hello);
+    Read<wire::LaneHello>();
+  }
+  std::shared_ptr<PeerPair> SharedPair() {
+    return *host(1).pairs().FindOrMake({.queues = IdentityAt(false, 2, 1, 0, kTenant).queues,
+                                        .peer_gid = nic(2).attributes().gid});
+  }
+};
+
+TEST_F(RdmaImpostorTest, TheNameOfASharedPairIsNotRevealed) {
+  const std::shared_ptr<PeerPair> shared = SharedPair();
+  ASSERT_TRUE(shared->usable());
+  const wire::PairFrame offer = BeginLane();
+  EXPECT_EQ(offer.magic, wire::kPairOfferMagic);
+  EXPECT_EQ(offer.connected, 1u);
+  EXPECT_NE(offer.pair, shared->name());
+  EXPECT_EQ(offer.pair, shared->id());
+}
+
+TEST_F(RdmaImpostorTest, ToRejectASharedPairBreaksNoOtherLane) {
+  Lane& other = Open(2, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(other); }));
+  const std::shared_ptr<PeerPair> shared = SharedPair();
+  wire::PairFrame offer = BeginLane();
+  for (int rejected = 0; rejected < 2; ++rejected) {
+    wire::PairFrame gone{};
+    gone.magic = wire::kPairGoneMagic;
+    Write(gone);
+    offer = Read<wire::PairFrame>();
+    EXPECT_EQ(offer.magic, wire::kPairOfferMagic);
+    EXPECT_EQ(offer.connected, 0u) << "a fresh one";
+  }
+  EXPECT_TRUE(shared->usable());
+  EXPECT_TRUE(Ready(other));
+  ExpectVictimCarries();
+}
+
+// With the lane number of another lane, slices would arrive there.
+TEST_F(RdmaImpostorTest, ToAcceptASharedPairNeedsItsName) {
+  for (const bool other_number : {false, true}) {
+    const std::shared_ptr<PeerPair> shared = SharedPair();
+    wire::PairFrame accept = BeginLane();
+    accept.magic = wire::kPairAcceptMagic;
+    accept.gid = nic(2).attributes().gid;
+    accept.queue_pair = shared->peer_number().value() + (other_number ? 1 : 0);
+    accept.lane = 1;
+    Write(accept);
+    ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+    EXPECT_THAT(lane_->recv->status().message(), Mentions("whose name it does not have"));
+    EXPECT_TRUE(shared->usable());
+    ExpectVictimCarries();
+  }
+}
+
+TEST_F(RdmaImpostorTest, ToReportAFailureNeedsTheName) {
+  Lane& other = Open(2, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(other); }));
+  const std::shared_ptr<PeerPair> shared = SharedPair();
+  AttachTo(*other.recv, /*pair_failed=*/1);
+  EXPECT_TRUE(shared->usable());
+  ExpectVictimCarries();
+}
+
+// The others do not wait for ever for a queue pair that it introduces.
+TEST_F(RdmaImpostorTest, AnIntroductionThatIsNotAnsweredDelaysOthersForAMoment) {
+  host(1).pairs().Withdraw(*SharedPair());
+  const wire::PairFrame offer = BeginLane();
+  EXPECT_EQ(offer.connected, 0u);
+  Lane& other = Open(2, 1);
+  const MonotonicNs begin = clock_.Now();
+  EXPECT_TRUE(RunUntil([&] { return Ready(other); }));
+  EXPECT_LT(clock_.Now(), begin + 4 * kNsPerSec);
+  ExpectVictimCarries();
+}
+
+TEST_F(RdmaHostileTest, ToOfferASharedPairNeedsItsName) {
+  MakeReady(/*has_slots=*/true);
+  wire::PairFrame offer = FrameOf(*pair_, wire::kPairOfferMagic);
+  offer.pair = pair_->id();
+  offer.connected = 1;
+  const std::unique_ptr<Lane> first = std::move(lane_);
+  lane_ = std::make_unique<Lane>();
+  lane_->recv =
+      host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, kTenant), kShape, RegionSpan{});
+  auto [sender, receiver] = ConnectStreams(0, 1);
+  stream_ = std::move(sender);
+  lane_->recv->Attach(std::move(receiver));
+  Write(Hello());
+  Read<wire::LaneHello>();
+  Write(offer);
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("whose name it does not have"));
+  EXPECT_EQ(first->recv->state(), LaneState::kReady);
+}
+
+TEST_F(RdmaHostileTest, AnOfferOfTooFewReceivesEndsTheLane) {
+  Connect(/*has_slots=*/true);
+  Write(Hello());
+  Read<wire::LaneHello>();
+  wire::PairFrame offer{};
+  offer.magic = wire::kPairOfferMagic;
+  offer.gid = nic(0).attributes().gid;
+  offer.receives = kLeastReceives - 1;
+  Write(offer);
+  ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kFailed; }));
+  EXPECT_THAT(lane_->recv->status().message(), Mentions("grants 3 receives", "4 to 255"));
+  ExpectVictimCarries();
 }
 
 // The places that the lane has given, of the messages that host 0 has received.
