@@ -30,7 +30,7 @@ class PairDomain : public std::enable_shared_from_this<PairDomain> {
 
   const std::string& tenant() const { return tenant_; }
   const NicAttributes& attributes() const { return nic_.attributes(); }
-  VerbsNic& nic() { return nic_; }
+  VerbsNic& nic() const { return nic_; }
   VerbsJobs& jobs() { return jobs_; }
 
   // The domain itself, made by the first call. THREAD: any; may block.

@@ -20,20 +20,23 @@ void RegisteredMemory::AddBinding(const std::shared_ptr<WindowBinding>& binding)
   bindings_.push_back(binding);
 }
 
-// Counts in a NIC's usage until it is destroyed.
+// Counts in the usage of a NIC, and of a tenant unless that is null, until it is destroyed.
 struct MemoryTable::Share {
-  Share(std::shared_ptr<Usage> its_usage, uint64_t its_bytes)
-      : usage(std::move(its_usage)), bytes(its_bytes) {
+  Share(std::shared_ptr<Usage> its_usage, std::shared_ptr<uint64_t> its_tenant, uint64_t its_bytes)
+      : usage(std::move(its_usage)), tenant(std::move(its_tenant)), bytes(its_bytes) {
     ++usage->regions;
     usage->bytes += bytes;
+    if (tenant != nullptr) *tenant += bytes;
   }
   ~Share() {
     --usage->regions;
     usage->bytes -= bytes;
+    if (tenant != nullptr) *tenant -= bytes;
   }
   Share(const Share&) = delete;
 
   const std::shared_ptr<Usage> usage;
+  const std::shared_ptr<uint64_t> tenant;
   const uint64_t bytes;
 };
 
@@ -41,7 +44,10 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
                                                    const std::shared_ptr<PairDomain>& domain,
                                                    Waiter& waiter) {
   std::shared_ptr<RegisteredMemory>& known = regions_[region.id()][domain.get()];
-  if (known == nullptr) {
+  const bool retries =
+      known != nullptr && known->refused_at_.has_value() && *known->refused_at_ != endings_;
+  if (known == nullptr || retries) {
+    if (retries) by_use_.erase(known->last_use_);
     std::shared_ptr<RegisteredMemory> started = Start(region, domain);
     regions_[region.id()][domain.get()] = started;  // Start may have evicted others
     if (started->pending()) waiting_.insert(&waiter);
@@ -58,13 +64,22 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
                                                      const std::shared_ptr<PairDomain>& domain) {
   auto memory = std::make_shared<RegisteredMemory>(domain);
   memory->memory_ = MemoryOf(region);
-  if (absl::Status room = MakeRoom(domain->nic(), memory->memory_.size()); !room.ok()) {
+  memory->is_tenants_ = region.kind() == RegionKind::kTenant;
+  if (absl::Status room = MakeRoom(region, *domain, memory->memory_.size()); !room.ok()) {
     memory->status_ = std::move(room);
+    memory->refused_at_ = endings_;
     return memory;
   }
   std::shared_ptr<Usage>& usage = usage_[&domain->nic()];
   if (usage == nullptr) usage = std::make_shared<Usage>();
-  memory->share_ = std::make_shared<Share>(usage, memory->memory_.size());
+  std::shared_ptr<uint64_t> tenant;
+  if (memory->is_tenants_) {
+    absl::erase_if(tenants_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    std::shared_ptr<uint64_t>& bytes = tenants_[domain->tenant()];
+    if (bytes == nullptr) bytes = std::make_shared<uint64_t>(0);
+    tenant = bytes;
+  }
+  memory->share_ = std::make_shared<Share>(usage, std::move(tenant), memory->memory_.size());
   memory->last_use_ = ++uses_;
   by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<MemoryRegion>>>();
@@ -75,7 +90,8 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
     return verbs->Register(bytes.data(), bytes.size());
   };
   domain->jobs().Run(
-      VerbsJobs::Kind::kRegister, domain->tenant(),
+      memory->is_tenants_ ? VerbsJobs::Kind::kRegister : VerbsJobs::Kind::kConnect,
+      domain->tenant(),
       [made, make, raw = domain.get(), bytes = memory->memory_] { *made = make(*raw, bytes); },
       [this, made, memory] {
         memory->status_ = made->status();
@@ -93,13 +109,14 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
   return memory;
 }
 
-absl::Status MemoryTable::MakeRoom(VerbsNic& nic, uint64_t bytes) {
+absl::Status MemoryTable::MakeRoom(const Region& region, const PairDomain& domain, uint64_t bytes) {
+  const VerbsNic& nic = domain.nic();
   for (;;) {
     const Usage usage = UsageOf(nic);
     if (usage.regions < limits_.regions_per_nic && usage.bytes + bytes <= limits_.bytes_per_nic) {
-      return absl::OkStatus();
+      break;
     }
-    if (!EvictOne(nic)) {
+    if (!EvictOne([&](const RegisteredMemory& known) { return &known.domain_->nic() == &nic; })) {
       return absl::ResourceExhaustedError(
           absl::StrCat("RDMA device ", nic.attributes().device, ": cannot register ",
                        FormatBytes(bytes), " more, with ", usage.regions, " regions of ",
@@ -107,10 +124,23 @@ absl::Status MemoryTable::MakeRoom(VerbsNic& nic, uint64_t bytes) {
                        " of ", FormatBytes(limits_.bytes_per_nic), " are allowed"));
     }
   }
+  if (region.kind() != RegionKind::kTenant) return absl::OkStatus();
+  const std::string& tenant = domain.tenant();
+  while (BytesOf(tenant) + bytes > limits_.bytes_per_tenant) {
+    const auto is_tenants = [&](const RegisteredMemory& known) {
+      return known.is_tenants_ && known.domain_->tenant() == tenant;
+    };
+    if (EvictOne(is_tenants)) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "RDMA device ", nic.attributes().device, ": cannot register ", FormatBytes(bytes),
+        " more for Tenant \"", tenant, "\", with ", FormatBytes(BytesOf(tenant)),
+        " in use; at most ", FormatBytes(limits_.bytes_per_tenant), " are allowed"));
+  }
+  return absl::OkStatus();
 }
 
-// Forgets one of the NIC's least recently used regions, if nothing uses it.
-bool MemoryTable::EvictOne(const VerbsNic& nic) {
+// Forgets one of the least recently used regions, if nothing uses it.
+bool MemoryTable::EvictOne(const std::function<bool(const RegisteredMemory&)>& may_end) {
   int left = kCheckedPerEviction;
   for (const auto& [use, key] : by_use_) {
     if (left-- == 0) return false;
@@ -118,7 +148,7 @@ bool MemoryTable::EvictOne(const VerbsNic& nic) {
     const auto by_domain = regions_.find(id);
     const std::shared_ptr<RegisteredMemory> memory = by_domain->second.at(domain);
     constexpr long kUnused = 2;  // here and in the table
-    if (&domain->nic() != &nic || !memory->ready() || memory.use_count() != kUnused) continue;
+    if (!memory->ready() || memory.use_count() != kUnused || !may_end(*memory)) continue;
     End(memory);
     memory->share_.reset();
     by_domain->second.erase(domain);
@@ -130,6 +160,7 @@ bool MemoryTable::EvictOne(const VerbsNic& nic) {
 
 // The table knows it no longer. Windows that are bound to it are its users.
 void MemoryTable::End(const std::shared_ptr<RegisteredMemory>& memory) {
+  ++endings_;
   if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
   for (const std::weak_ptr<WindowBinding>& known : std::exchange(memory->bindings_, {})) {
     if (const std::shared_ptr<WindowBinding> binding = known.lock()) binding->Revoke();
@@ -145,6 +176,11 @@ void MemoryTable::Forget(const Region& region, std::shared_ptr<void> token) {
     memory->tokens_.push_back(token);
     End(memory);
   }
+}
+
+uint64_t MemoryTable::BytesOf(const std::string& tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? 0 : *found->second;
 }
 
 MemoryTable::Usage MemoryTable::UsageOf(const VerbsNic& nic) const {

@@ -1,7 +1,8 @@
 // Memory that is registered with NICs: regions that lanes use, each once per NIC and tenant.
 //
 // Registration pins the pages and gives the NIC their addresses, which takes milliseconds to
-// seconds. The first lane that uses a region starts it; lanes wait for it, or copy if it fails.
+// seconds. The first lane that uses a region starts it; lanes wait for it, or copy if it fails. The
+// daemon's own memory does not wait behind that of tenants.
 //
 //          Use                done
 //   (none) ────► pending ─────────────► ready ──► its users are gone: ended, tokens destroyed
@@ -15,9 +16,12 @@
 #define MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,14 +61,21 @@ class RegisteredMemory {
   std::unique_ptr<MemoryRegion> verbs_;
   std::span<std::byte> memory_;
   std::vector<std::weak_ptr<WindowBinding>> bindings_;
-  std::shared_ptr<void> share_;  // of the NIC's limits
+  std::shared_ptr<void> share_;  // of the limits
+  bool is_tenants_ = false;      // an allocation of the tenant
+  // MemoryTable::endings_ when a limit was reached; nothing: none was.
+  std::optional<uint64_t> refused_at_;
   std::vector<std::shared_ptr<void>> tokens_;
   uint64_t last_use_ = 0;  // key in MemoryTable::by_use_; 0: not there
 };
 
+// Registered memory is pinned: the kernel allocates and keeps all of its pages.
 struct RegistrationLimits {
   uint64_t regions_per_nic = uint64_t{1} << 16;
   uint64_t bytes_per_nic = uint64_t{1} << 42;
+  // Of a tenant's allocations, on all NICs. Slots and staging memory are not counted: other limits
+  // apply to them.
+  uint64_t bytes_per_tenant = uint64_t{1} << 40;
 };
 
 class MemoryTable {
@@ -81,9 +92,9 @@ class MemoryTable {
   virtual ~MemoryTable() = default;
   MemoryTable(const MemoryTable&) = delete;
 
-  // The registration of the whole region. If it is pending, `waiter` is told once.
+  // The registration of the whole region. If it is pending, OnRegistered follows once.
   // kResourceExhausted: a limit is reached, and all that is registered is in use.
-  // LIFETIME: `waiter` until it is told or leaves.
+  // LIFETIME: `waiter` until then or until Leave.
   std::shared_ptr<RegisteredMemory> Use(const Region& region,
                                         const std::shared_ptr<PairDomain>& domain, Waiter& waiter);
   void Leave(Waiter& waiter) { waiting_.erase(&waiter); }
@@ -96,6 +107,8 @@ class MemoryTable {
     uint64_t bytes = 0;
   };
   Usage UsageOf(const VerbsNic& nic) const;
+  // Those that count for RegistrationLimits::bytes_per_tenant.
+  uint64_t BytesOf(const std::string& tenant) const;
 
  protected:
   // The part of a region that is registered.
@@ -112,15 +125,17 @@ class MemoryTable {
 
   std::shared_ptr<RegisteredMemory> Start(const Region& region,
                                           const std::shared_ptr<PairDomain>& domain);
-  absl::Status MakeRoom(VerbsNic& nic, uint64_t bytes);
-  bool EvictOne(const VerbsNic& nic);
+  absl::Status MakeRoom(const Region& region, const PairDomain& domain, uint64_t bytes);
+  bool EvictOne(const std::function<bool(const RegisteredMemory&)>& may_end);
   void End(const std::shared_ptr<RegisteredMemory>& memory);
 
   const RegistrationLimits limits_;
   absl::flat_hash_map<RegionId, ByDomain> regions_;
   std::map<uint64_t, std::pair<RegionId, PairDomain*>> by_use_;  // oldest first
   uint64_t uses_ = 0;
+  uint64_t endings_ = 0;  // of registrations: a region that was refused may have room now
   absl::flat_hash_map<const VerbsNic*, std::shared_ptr<Usage>> usage_;
+  absl::flat_hash_map<std::string, std::shared_ptr<uint64_t>> tenants_;  // bytes
   absl::flat_hash_set<Waiter*> waiting_;
 };
 

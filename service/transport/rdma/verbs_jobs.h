@@ -23,8 +23,8 @@ namespace mccs {
 class VerbsJobs {
  public:
   enum class Kind : uint8_t {
-    kConnect,   // queue pairs and windows: milliseconds
-    kRegister,  // memory: up to seconds
+    kConnect,   // queue pairs, windows, the daemon's own memory: milliseconds
+    kRegister,  // tenants' memory: up to seconds
     kEnd,       // the end of an object
   };
   using Call = absl::AnyInvocable<void()>;

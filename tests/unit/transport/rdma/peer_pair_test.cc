@@ -145,7 +145,7 @@ TEST_F(PeerPairTest, AUserThatClaimsOftenIsWokenOnce) {
 TEST_F(PeerPairTest, AUserThatBindsOftenIsWokenOnce) {
   Connect({.key = {}, .receives = kReceives});
   End& end = ends_[0];
-  MemoryTable table({.bytes_per_nic = kRegisteredBytes});
+  MemoryTable table(kTestLimits);
   const OwnedMemory region(std::vector<std::byte>(1'000));
   const auto memory = table.Use(region, end.domain, end.user);
   while (jobs_.Poll()) {

@@ -14,12 +14,14 @@ namespace mccs {
 
 // Of ProcessMemory, for each of several tenants.
 inline constexpr uint64_t kRegisteredBytes = uint64_t{1} << 52;
+inline constexpr RegistrationLimits kTestLimits = {.bytes_per_nic = kRegisteredBytes,
+                                                   .bytes_per_tenant = kRegisteredBytes};
 
 // Memory: MemoryTable or derived from it.
 template <typename Memory = MemoryTable>
 struct RdmaHost {
   RdmaHost(const std::vector<RdmaNic>& nics, Random& random, const Clock& clock,
-           const RegistrationLimits& limits = {.bytes_per_nic = kRegisteredBytes},
+           const RegistrationLimits& limits = kTestLimits,
            std::unique_ptr<MappingRunner> runner = nullptr)
       : transport(
             {.nics = nics, .runner = std::move(runner), .memory = std::make_unique<Memory>(limits)},

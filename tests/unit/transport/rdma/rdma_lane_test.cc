@@ -374,8 +374,51 @@ TEST_F(RdmaLaneTest, SlotsThatCannotBeRegisteredEndTheLaneWithTheReason) {
   EXPECT_THAT(lane.recv->status().message(), Mentions("the limit of locked memory"));
 }
 
+// The tenant chooses what its programs register. It cannot use up the host's memory.
+TEST_F(RdmaLaneTest, ATenantPinsNoMoreMemoryThanItsLimit) {
+  constexpr uint64_t kBytes = 50'000;
+  Start(2, {}, {.bytes_per_nic = kRegisteredBytes, .bytes_per_tenant = 2 * kBytes});
+  Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, kTenant, /*own_slots=*/true);
+  Lane& others = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, "b", /*own_slots=*/true);
+  std::vector<std::unique_ptr<OwnedMemory>> sources;
+  for (SliceNumber n = 0; n < 3; ++n) {
+    sources.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(kBytes)));
+    ASSERT_TRUE(*lane.send->Post(WholeOf(*sources.back()), {}));
+  }
+  const OwnedMemory other{std::vector<std::byte>(kBytes)};
+  ASSERT_TRUE(*others.send->Post(WholeOf(other), {}));
+  ASSERT_TRUE(
+      RunUntil([&] { return lane.send->acknowledged() == 3 && others.send->acknowledged() == 1; }));
+  EXPECT_GE(lane.send->counters().copied_bytes, kBytes) << "the third one";
+  EXPECT_EQ(others.send->counters().copied_bytes, 0u);
+  EXPECT_LE(host(0).memory().BytesOf(kTenant), 2 * kBytes);
+
+  // There is room again.
+  host(0).transport.Forget(*sources[0], nullptr);
+  const uint64_t copied = lane.send->counters().copied_bytes;
+  for (SliceNumber n = 0; n < 3; ++n) lane.recv->Release(n);
+  ASSERT_TRUE(*lane.send->Post(WholeOf(*sources[2]), {}));
+  ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == 4; }));
+  EXPECT_EQ(lane.send->counters().copied_bytes, copied);
+}
+
+// A tenant's registration takes seconds. Slots and bounce buffers are the daemon's own.
+TEST_F(RdmaLaneTest, OwnMemoryDoesNotWaitBehindLongRegistrations) {
+  Start(2);
+  runners_[0]->hold_long = runners_[1]->hold_long = true;
+  Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, kTenant, /*own_slots=*/true);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  const std::vector<std::byte> small(64);  // inlined: it needs no registration
+  ASSERT_TRUE(*lane.send->Post(SpanOf(small), {}));
+  EXPECT_TRUE(RunUntil([&] { return lane.send->acknowledged() == 1; }));
+  runners_[0]->hold_long = runners_[1]->hold_long = false;
+}
+
 TEST_F(RdmaLaneTest, ARegionThatIsNotUsedMakesRoomForAnother) {
-  Start(2, {}, {.regions_per_nic = 3, .bytes_per_nic = kRegisteredBytes});
+  Start(2, {},
+        {.regions_per_nic = 3,
+         .bytes_per_nic = kRegisteredBytes,
+         .bytes_per_tenant = kRegisteredBytes});
   Lane& lane = Open(0, 1);
   std::vector<std::unique_ptr<OwnedMemory>> sources;
   for (SliceNumber n = 0; n < 10; ++n) {

@@ -34,6 +34,7 @@ inline std::string AddressOf(size_t host) {
 struct Lane {
   size_t from = 0, to = 0;
   std::vector<std::byte> slots;
+  std::unique_ptr<Region> own;  // instead of `slots`
   std::unique_ptr<SendLane> send;
   std::unique_ptr<RecvLane> recv;
   SliceNumber landed = 0;
@@ -45,26 +46,44 @@ class HeldRunner final : public MappingRunner {
   explicit HeldRunner(const bool& held) : held_(held) {}
   void Start(Lane, std::unique_ptr<MappingJob> job) override { jobs_.push_back(std::move(job)); }
   std::unique_ptr<MappingJob> TakeFinished() override {
-    if (held_ || jobs_.empty()) return nullptr;
-    std::unique_ptr<MappingJob> job = std::move(jobs_.front());
-    jobs_.pop_front();
-    while (job->Step() != MappingJob::Progress::kDone) {
+    while (!held_ && !jobs_.empty()) {
+      std::unique_ptr<MappingJob> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      const MappingJob::Progress progress = job->Step();
+      if (progress == MappingJob::Progress::kDone) return job;
+      (progress == MappingJob::Progress::kLong ? long_ : jobs_).push_back(std::move(job));
     }
+    if (held_ || hold_long || long_.empty()) return nullptr;
+    std::unique_ptr<MappingJob> job = std::move(long_.front());
+    long_.pop_front();
+    MCCS_CHECK(job->Step() == MappingJob::Progress::kDone);
     return job;
   }
+  size_t size() const { return jobs_.size() + long_.size(); }
 
-  size_t size() const { return jobs_.size(); }
+  bool hold_long = false;  // long jobs wait
 
  private:
   const bool& held_;
   std::deque<std::unique_ptr<MappingJob>> jobs_;
+  std::deque<std::unique_ptr<MappingJob>> long_;  // have returned kLong
+};
+
+// Slots as the daemon allocates them.
+class OwnSlots final : public Region {
+ public:
+  explicit OwnSlots(std::vector<std::byte> bytes)
+      : Region(RegionKind::kStaging, bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
+
+ private:
+  std::vector<std::byte> bytes_;
 };
 
 // Hosts with a fake NIC each. The last host to be added has the largest GID.
 class RdmaWorld : public testing::Test {
  protected:
   void Start(size_t hosts, const FakeVerbsOptions& options = {},
-             const RegistrationLimits& limits = {.bytes_per_nic = kRegisteredBytes}) {
+             const RegistrationLimits& limits = kTestLimits) {
     fabric_ = std::make_unique<FakeFabric>(clock_, /*seed=*/1, options);
     for (size_t h = 0; h < hosts; ++h) {
       FakeNic& nic = fabric_->AddNic("fake" + std::to_string(h), /*host=*/"", AddressOf(h));
@@ -102,16 +121,18 @@ class RdmaWorld : public testing::Test {
   }
 
   Lane& Open(size_t from, size_t to, uint8_t traffic_class = 0, bool has_slots = true,
-             const std::string& tenant = kTenant) {
+             const std::string& tenant = kTenant, bool own_slots = false) {
     Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
     lane.from = from;
     lane.to = to;
-    if (has_slots) lane.slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    constexpr size_t kSlotsBytes = size_t{kShape.slots} * kShape.slot_bytes;
+    if (own_slots) lane.own = std::make_unique<OwnSlots>(std::vector<std::byte>(kSlotsBytes));
+    if (has_slots && !own_slots) lane.slots.resize(kSlotsBytes);
+    const RegionSpan slots = own_slots ? WholeOf(*lane.own) : SpanOf(lane.slots);
     lane.send = host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class, tenant),
                                                   kShape);
-    lane.recv =
-        host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class, tenant), kShape,
-                                        has_slots ? SpanOf(lane.slots) : RegionSpan{});
+    lane.recv = host(to).transport.MakeRecvLane(IdentityAt(false, from, to, traffic_class, tenant),
+                                                kShape, has_slots ? slots : RegionSpan{});
     Attach(lane);
     return lane;
   }
