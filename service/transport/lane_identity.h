@@ -1,11 +1,12 @@
 // The identity that a lane's owner gives to its transport: which lanes may share queues, and which
 // memory a lane's peer may write.
 //
-//   daemon (peer) ─── NIC, tenant ─── traffic class, route   a SharedQueueKey: lanes with equal
-//   ones
-//                                                            may share
-//        └── communicator ── epoch ── channel         one lane each; the communicator is the scope
-//                                                     of protection of exposed memory
+// clang-format off
+//   daemon (peer) ─── NIC, tenant ─── traffic class, source port: a SharedQueueKey. Lanes with equal
+//        │                                                        keys may share queues.
+//        └── communicator ── epoch ── channel: one lane each. The communicator is the scope of
+//                                     protection of memory that a peer may write.
+// clang-format on
 //
 // Values.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_IDENTITY_H_

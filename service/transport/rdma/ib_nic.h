@@ -194,7 +194,7 @@ class IbNic final : public VerbsNic {
   Owned<ibv_comp_channel> channel_{nullptr, nullptr};
   Owned<ibv_cq> completion_queue_{nullptr, nullptr};
   std::vector<ibv_wc> polled_;
-  std::optional<std::string> failure_;  // of the device: not told yet
+  std::optional<std::string> failure_;  // of the device: not reported yet
   bool failed_ = false;
   mutable std::mutex mutex_;
   uint32_t reserved_completions_ = 0;             // guarded by mutex_

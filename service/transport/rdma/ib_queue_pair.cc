@@ -41,7 +41,7 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
   std::memcpy(receive.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
   receive.ah_attr.grh.sgid_index = nic.gid_index;
   receive.ah_attr.grh.hop_limit = 64;
-  receive.ah_attr.grh.traffic_class = options_.traffic_class;
+  receive.ah_attr.grh.traffic_class = options_.ip_traffic_class;
   if (nic.source_port_means == SourcePortMeans::kFlowLabel) {
     receive.ah_attr.grh.flow_label = FlowLabelFor(options_.source_port);
     source_port_ = PortOfFlowLabel(receive.ah_attr.grh.flow_label);

@@ -1,4 +1,4 @@
-// What the ends of a queue pair prove to each other over the streams of its lanes.
+// Proofs that the ends of a queue pair give to each other over the streams of its lanes.
 //
 // Lanes of several communicators share a queue pair. A stream is authenticated by the secret of its
 // communicator alone, which the programs of a tenant have, too. So its other end may be a program

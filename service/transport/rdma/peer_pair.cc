@@ -367,7 +367,8 @@ void PeerPair::OnRequest(const Completion& completion) {
 }
 
 void PeerPair::AddReturned(uint8_t count) {
-  // A peer cannot return more than this end has used: it would only make its own queue overflow.
+  // A hostile peer may return more than this end has used. Then its own receive queue is empty for
+  // a request of this pair, which breaks it.
   peer_receives_ = std::min<uint32_t>(peer_receives_ + count, std::numeric_limits<uint8_t>::max());
 }
 

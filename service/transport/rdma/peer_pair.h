@@ -49,16 +49,17 @@ using LaneNumber = StrongInt<struct LaneNumberTag, uint16_t>;
 struct PairKey {
   SharedQueueKey queues;
   Gid peer_gid{};
-  uint8_t traffic_class = 0;
+  uint8_t ip_traffic_class = 0;   // of this end's packets: DSCP × 4
   uint16_t source_port = 0;       // of this end's packets; 0: any
   uint16_t peer_source_port = 0;  // of the peer's
-  uint16_t peer_classes = 0;      // the priority class × 256 + traffic class of the peer
+  uint8_t peer_class = 0;         // the peer's SharedQueueKey::traffic_class
+  uint8_t peer_ip_traffic_class = 0;
 
   friend bool operator==(const PairKey&, const PairKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PairKey& key) {
-    return H::combine(std::move(h), key.queues, key.peer_gid, key.traffic_class, key.source_port,
-                      key.peer_source_port, key.peer_classes);
+    return H::combine(std::move(h), key.queues, key.peer_gid, key.ip_traffic_class, key.source_port,
+                      key.peer_source_port, key.peer_class, key.peer_ip_traffic_class);
   }
 };
 
@@ -184,7 +185,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void Leave(LaneNumber number);
 
   // Whether the user may send `count` requests, of which each takes an entry at the peer. If not,
-  // it is told when to try again (OnProgress).
+  // OnProgress follows when it may try again.
   bool Claim(LaneNumber user, uint32_t count) {
     if (HasRoomFor(count)) return true;
     if (usable()) Await(user);

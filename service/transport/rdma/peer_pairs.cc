@@ -134,7 +134,7 @@ absl::StatusOr<std::shared_ptr<PeerPair>> PeerPairs::Make(PeerPair::Options opti
   const QueuePairOptions queue_pair{
       .requests = options.requests,
       .receives = options.receives,
-      .traffic_class = key.traffic_class,
+      .ip_traffic_class = key.ip_traffic_class,
       .source_port = key.source_port,
       .first_packet = static_cast<uint32_t>(random_.NextU64() & kPacketMask)};
   const auto make = [](PairDomain& made_in, const QueuePairOptions& made_with,

@@ -45,7 +45,7 @@ bool RdmaLaneLink::Poll() {
 void RdmaLaneLink::Mark(uint8_t dscp) {
   link_.Mark(dscp);
   const bool differs = link_.get() != nullptr && pair_ != nullptr && step_ > Step::kPeerHello &&
-                       pair_->key().traffic_class != KeyOfPair().traffic_class;
+                       pair_->key().ip_traffic_class != KeyOfPair().ip_traffic_class;
   if (differs) link_.Stall(absl::UnavailableError("its traffic class changes"));
 }
 
@@ -74,7 +74,8 @@ bool RdmaLaneLink::TrySendHello() {
   hello->gid = nic->gid;
   hello->nonce = nonce_ = pairs_.MakeNonce();
   const PairKey key = KeyOfPair();
-  hello->classes = static_cast<uint16_t>(key.queues.traffic_class.value() << 8 | key.traffic_class);
+  hello->traffic_class = key.queues.traffic_class.value();
+  hello->ip_traffic_class = key.ip_traffic_class;
   Push(*hello);
   if (role_ == Role::kSender) {
     step_ = Step::kPeerHello;
@@ -98,7 +99,8 @@ void RdmaLaneLink::OnHelloFrame(const wire::LaneHello& hello) {
   peer_gid_ = hello.gid;
   peer_nonce_ = hello.nonce;
   peer_source_port_ = hello.source_port;
-  peer_classes_ = hello.classes;
+  peer_class_ = hello.traffic_class;
+  peer_ip_traffic_class_ = hello.ip_traffic_class;
   owner_.OnHello(hello);
   if (link_.get() == nullptr) return;
   if (role_ == Role::kSender) {
@@ -153,10 +155,11 @@ PairKey RdmaLaneLink::KeyOfPair() const {
   const bool sends = role_ == Role::kSender;
   return {.queues = queues_,
           .peer_gid = peer_gid_,
-          .traffic_class = static_cast<uint8_t>(link_.dscp() << 2),
+          .ip_traffic_class = static_cast<uint8_t>(link_.dscp() << 2),
           .source_port = sends ? queues_.source_port : uint16_t{0},
           .peer_source_port = sends ? uint16_t{0} : peer_source_port_,
-          .peer_classes = peer_classes_};
+          .peer_class = peer_class_,
+          .peer_ip_traffic_class = peer_ip_traffic_class_};
 }
 
 void RdmaLaneLink::JoinPair(std::shared_ptr<PeerPair> pair) {
@@ -271,7 +274,7 @@ void RdmaLaneLink::OnWritten(const wire::ImmediateFields& immediate, uint32_t by
 
 void RdmaLaneLink::OnPairLost(const absl::Status& why) {
   const bool uses = step_ > Step::kPeerHello;
-  // A ready sender first learns of all its completions (Poll).
+  // A ready sender stalls when its completions have been polled (Poll).
   const bool waits = role_ == Role::kSender && step_ == Step::kReady;
   if (uses && link_.get() != nullptr && !waits) {
     if (step_ == Step::kReady) AnnounceLoss(*link_.get());

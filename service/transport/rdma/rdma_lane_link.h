@@ -1,13 +1,15 @@
 // The connection of one end of a lane over RDMA: its stream, its place on a queue pair, and the
 // exchange that leads to it (rdma_wire.h).
 //
+// clang-format off
 //   Attach ──► hellos ──► the pair is made; offer, accept, go; it is connected ──► ready
-//                 │              │                                                  │ the stream or
-//                 the └──────────────┴──────────────────────────────────────────────────┴─► stalled
-//                                                                                     pair breaks
+//                │                          │                                        │
+//                └──────────────────────────┴────────────────────────────────────────┴──► stalled
+//                                                                   the stream or the pair breaks
+// clang-format on
 //
-// After a stall the end stays on its old queue pair until the next exchange: the receiver still
-// learns of slices that have arrived.
+// After a stall the end stays on its old queue pair until the next exchange: slices that have
+// arrived still reach the receiver.
 //
 // OWNER: a lane's end. THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_RDMA_LANE_LINK_H_
@@ -128,7 +130,8 @@ class RdmaLaneLink final : public PeerPair::User {
   SharedQueueKey queues_;
   Gid peer_gid_{};
   uint16_t peer_source_port_ = 0;
-  uint16_t peer_classes_ = 0;
+  uint8_t peer_class_ = 0;  // PairKey::peer_class
+  uint8_t peer_ip_traffic_class_ = 0;
   wire::Nonce nonce_{};  // of this connection's hellos
   wire::Nonce peer_nonce_{};
 

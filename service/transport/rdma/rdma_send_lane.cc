@@ -124,7 +124,7 @@ bool RdmaSendLane::PostSlices() {
 bool RdmaSendLane::PostSlice() {
   const Entry& entry = At(sent_);
   const std::optional<Place> place = FindPlace(entry);
-  // The receiver learns whose slice waits.
+  // The tag travels first, so that the receiver can name the slice that waits.
   if (!PostTag() || !place.has_value()) return false;
   PeerPair& pair = *link_.pair();
   if (!pair.Claim(link_.number(), 1)) return false;

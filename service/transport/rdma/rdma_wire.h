@@ -77,8 +77,9 @@ struct LaneHello {
   uint64_t number;  // slices delivered; of the sender: as far as it knows
   uint64_t credit;  // receiver: slices with smaller numbers may be sent
   uint32_t
-      unplaced_bytes;  // receiver: longer slices wait for their places, if its owner gives them
-  uint16_t classes;    // of the end's queue pair: PairKey::peer_classes
+      unplaced_bytes;     // receiver: longer slices wait for their places, if its owner gives them
+  uint8_t traffic_class;  // of the end's queues: SharedQueueKey
+  uint8_t ip_traffic_class;
   uint16_t reserved;
   Gid gid;
   PairProof failure;  // with pair_failed: FailureProof

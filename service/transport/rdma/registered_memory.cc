@@ -95,7 +95,7 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
       [made, make, raw = domain.get(), bytes = memory->memory_] { *made = make(*raw, bytes); },
       [this, made, memory] {
         memory->status_ = made->status();
-        // The same code as "pending" would say so for ever.
+        // kUnavailable means pending.
         if (absl::IsUnavailable(memory->status_)) {
           memory->status_ = absl::InternalError(memory->status_.message());
         }

@@ -93,7 +93,7 @@ class MemoryTable {
   MemoryTable(const MemoryTable&) = delete;
 
   // The registration of the whole region. If it is pending, OnRegistered follows once.
-  // kResourceExhausted: a limit is reached, and all that is registered is in use.
+  // Its status is kResourceExhausted if a limit is reached and all that is registered is in use.
   // LIFETIME: `waiter` until then or until Leave.
   std::shared_ptr<RegisteredMemory> Use(const Region& region,
                                         const std::shared_ptr<PairDomain>& domain, Waiter& waiter);

@@ -117,7 +117,7 @@ enum class CompletionStatus : uint8_t {
   kNotReady,         // the peer's receive queue was empty for too long
   kFatal,
 };
-// "retries exceeded", as the verbs' own text names it.
+// As libibverbs names it: "transport retry counter exceeded".
 std::string_view Name(CompletionStatus status);
 
 struct Completion {
@@ -153,10 +153,10 @@ struct QueuePairAddress {
 };
 
 struct QueuePairOptions {
-  uint32_t requests = 0;      // that may be incomplete at a time
-  uint32_t receives = 0;      // entries of the receive queue that its peer may use at a time
-  uint8_t traffic_class = 0;  // DSCP × 4
-  uint16_t source_port = 0;   // of its UDP packets; 0: the NIC's choice
+  uint32_t requests = 0;         // that may be incomplete at a time
+  uint32_t receives = 0;         // entries of the receive queue that its peer may use at a time
+  uint8_t ip_traffic_class = 0;  // DSCP × 4
+  uint16_t source_port = 0;      // of its UDP packets; 0: the NIC's choice
   // Random, 24 bits: it does not accept packets of an earlier queue pair, nor of a host that
   // guesses.
   uint32_t first_packet = 0;
@@ -164,7 +164,7 @@ struct QueuePairOptions {
 
 // Where a queue pair's packets are routed by their source port.
 enum class SourcePortMeans : uint8_t {
-  kNone,       // InfiniBand, or the NIC does not tell: its own choice
+  kNone,       // InfiniBand, or unknown: the NIC's own choice
   kModify,     // the NIC sets any port
   kFlowLabel,  // by the flow label of the address handle
   kNumber,     // follows from the queue pair's number
