@@ -58,7 +58,7 @@ class FakeFabric {
   std::function<bool(const FakeNic&, const FakeNic&)> reachable;
   // The next request of any queue pair fails with this status.
   std::optional<CompletionStatus> next_failure;
-  // Queue pairs do nothing, and say nothing, as a faulty NIC might.
+  // Queue pairs do nothing and report nothing, as a faulty NIC might.
   bool hangs = false;
   // So many registrations that start now fail with it.
   absl::Status registration_failure;
@@ -124,6 +124,8 @@ class FakeNic final : public VerbsNic {
 
   const std::string& host() const { return host_; }
   size_t queue_pairs() const { return queue_pairs_.size(); }
+  // Of the receive entries, not refilled yet.
+  uint32_t used_entries() const { return used_entries_; }
   // Arrivals that found no receive entry.
   uint64_t not_ready() const { return not_ready_; }
   uint64_t access_errors() const { return access_errors_; }

@@ -8,8 +8,10 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "service/transport/rdma/pair_proof.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/transport/rdma/rdma_world.h"
 
@@ -131,6 +133,30 @@ class RdmaHostileTest : public RdmaWorld {
     pair_->SetUsable();
     Write(FrameOf(*pair_, wire::kPairGoMagic));
     ASSERT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kReady; }));
+  }
+
+  // Another lane on the queue pair of MakeReady.
+  std::unique_ptr<Lane> JoinPair() {
+    std::unique_ptr<Lane> first = std::exchange(lane_, std::make_unique<Lane>());
+    std::unique_ptr<Connection> stream = std::move(stream_);
+    lane_->recv =
+        host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, kTenant), kShape, RegionSpan{});
+    auto [own, peer] = ConnectStreams(0, 1);
+    stream_ = std::move(own);
+    lane_->recv->Attach(std::move(peer));
+    Write(Hello());
+    const wire::Nonce nonce = Read<wire::LaneHello>().nonce;
+    wire::PairFrame offer = FrameOf(*pair_, wire::kPairOfferMagic);
+    offer.pair = pair_->id();
+    offer.connected = 1;
+    offer.proof = wire::FrameProof(pair_->name(), offer, Hello().nonce, nonce);
+    Write(offer);
+    EXPECT_EQ(Read<wire::PairFrame>().magic, wire::kPairAcceptMagic);
+    EXPECT_TRUE(RunUntil([&] { return lane_->recv->state() == LaneState::kReady; }));
+    std::unique_ptr<Lane> second = std::move(lane_);
+    lane_ = std::move(first);
+    stream_ = std::move(stream);
+    return second;
   }
 
   void ExpectVictimCarries() {
@@ -426,6 +452,7 @@ TEST_F(RdmaHostileTest, ASliceOfAnotherLengthThanItsPlaceEndsTheLane) {
 TEST_F(RdmaHostileTest, ALateWriteIntoABufferThatHasGoneIsRefused) {
   for (const bool lane_ends : {false, true}) {
     MakeReady(/*has_slots=*/true);
+    const std::unique_ptr<Lane> second = JoinPair();  // the queue pair survives the first lane
     constexpr size_t kBytes = 20'000;
     const OwnedMemory buffer(std::vector<std::byte>(kBytes, std::byte{0x5a}));
     ASSERT_TRUE(lane_->recv->Expect(0, WholeOf(buffer), {}));
@@ -446,13 +473,12 @@ TEST_F(RdmaHostileTest, ALateWriteIntoABufferThatHasGoneIsRefused) {
     write.inlined = true;
     write.remote_address = credit.addresses[0];
     write.remote_key = credit.key;
-    if (pair_->usable()) {  // a queue pair without lanes has ended
-      pair_->Write(number_, write, {.lane = peer_lane_, .placed = true}, 0, nullptr);
-      pair_->Flush();
-    }
+    ASSERT_TRUE(pair_->usable());
+    pair_->Write(number_, write, {.lane = peer_lane_, .placed = true}, 0, nullptr);
+    pair_->Flush();
     ASSERT_TRUE(RunUntil([&] { return !pair_->status().ok(); }));
     EXPECT_EQ(std::ranges::count(buffer.span(), std::byte{0x5a}), static_cast<ptrdiff_t>(kBytes));
-    EXPECT_EQ(nic(1).access_errors(), lane_ends ? refused : refused + 1);
+    EXPECT_EQ(nic(1).access_errors(), refused + 1);
     ExpectVictimCarries();
     pair_->Leave(number_);
     pair_.reset();
