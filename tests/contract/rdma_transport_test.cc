@@ -99,7 +99,8 @@ TransportWorldMaker Maker(const std::string& name, const FakeVerbsOptions& optio
 
 const auto kWorlds =
     testing::Values(Maker("Rdma", {}), Maker("RdmaReceiverMakesPairs", {}, /*receiver_makes=*/true),
-                    Maker("RdmaInPortions", {.portion_bytes = 4096}));
+                    Maker("RdmaInPortions", {.portion_bytes = 4096}),
+                    Maker("RdmaLateEvents", {.event_copies = 2, .event_delay_ns = 3 * kDrainNs}));
 std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
   return info.param.name;
 }

@@ -297,7 +297,7 @@ void PeerPairs::OnPortDown(Nic& nic, const absl::Status& why) {
   const bool has_other = std::ranges::any_of(
       nics_, [](const Nic& other) { return other.status.ok() && other.port_error.ok(); });
   if (has_other) return BreakAll(nic, why);
-  nic.ends_at = clock_.Now() + kPortReturnNs;
+  if (nic.ends_at == kNever) nic.ends_at = clock_.Now() + kPortReturnNs;
 }
 
 void PeerPairs::EndPairsOfPort(Nic& nic) {

@@ -364,8 +364,8 @@ size_t FakeNic::Poll(std::span<Completion> completions) {
 }
 
 std::optional<VerbsEvent> FakeNic::TakeEvent() {
-  if (events_.empty()) return std::nullopt;
-  VerbsEvent event = std::move(events_.front());
+  if (events_.empty() || events_.front().due > fabric_.clock_.Now()) return std::nullopt;
+  VerbsEvent event = std::move(events_.front().event);
   events_.pop_front();
   return event;
 }
@@ -389,8 +389,13 @@ void FakeNic::Add(const Completion& completion) {
   woken_ |= std::exchange(armed_, false);
 }
 
-void FakeNic::AddEvent(VerbsEvent event) {
-  events_.push_back(std::move(event));
+void FakeNic::AddEvent(const VerbsEvent& event) {
+  for (int i = 0; i < fabric_.options_.event_copies; ++i) {
+    const MonotonicNs due = fabric_.options_.event_delay_ns == 0
+                                ? fabric_.clock_.Now()
+                                : fabric_.LaterBy(0, fabric_.options_.event_delay_ns);
+    events_.push_back({events_.empty() ? due : std::max(due, events_.back().due), event});
+  }
   woken_ |= std::exchange(armed_, false);
 }
 
@@ -420,8 +425,13 @@ FakeNic& FakeFabric::AddNic(const std::string& name, const std::string& host,
 }
 
 std::optional<MonotonicNs> FakeFabric::NextEventTime() const {
-  if (busy_.empty() || hangs) return std::nullopt;
-  return busy_.begin()->first.first;
+  std::optional<MonotonicNs> next;
+  if (!busy_.empty() && !hangs) next = busy_.begin()->first.first;
+  for (const auto& nic : nics_) {
+    if (nic->events_.empty() || nic->events_.front().due <= clock_.Now()) continue;
+    next = std::min(next.value_or(nic->events_.front().due), nic->events_.front().due);
+  }
+  return next;
 }
 
 void FakeFabric::Step() {

@@ -33,6 +33,8 @@ struct FakeVerbsOptions {
   uint64_t portion_bytes = 1 << 20;
   int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
   uint32_t inline_bytes = 64;
+  int event_copies = 1;        // of each event
+  int64_t event_delay_ns = 0;  // the longest; events keep their order
 };
 
 class FakeNic;
@@ -145,7 +147,7 @@ class FakeNic final : public VerbsNic {
   friend class FakeQueuePair;
 
   void Add(const Completion& completion);
-  void AddEvent(VerbsEvent event);
+  void AddEvent(const VerbsEvent& event);
   // Takes a receive entry; false: there is none.
   bool TakeEntry();
   FakeQueuePair* Find(QueuePairNumber number);
@@ -155,7 +157,11 @@ class FakeNic final : public VerbsNic {
   NicAttributes attributes_;
   std::map<QueuePairNumber, FakeQueuePair*> queue_pairs_;
   std::deque<Completion> completions_;
-  std::deque<VerbsEvent> events_;
+  struct PendingEvent {
+    MonotonicNs due = 0;
+    VerbsEvent event;
+  };
+  std::deque<PendingEvent> events_;
   uint32_t entries_ = 0;         // of all receive queues
   uint32_t used_entries_ = 0;    // by messages and slices, not refilled yet
   uint32_t polled_entries_ = 0;  // of these, polled

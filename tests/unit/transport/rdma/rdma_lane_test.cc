@@ -568,6 +568,50 @@ TEST_F(RdmaLaneTest, APortThatIsDownForAMomentDoesNotEndItsLanes) {
   EXPECT_EQ(lane.send->counters().reconnects, 0);
 }
 
+TEST_F(RdmaLaneTest, EventsMayComeTwiceAndLate) {
+  // Later than all completions of a queue pair, and than its end.
+  Start(2, {.retry_ns = 2 * kNsPerSec, .event_copies = 3, .event_delay_ns = 3 * kDrainNs});
+  for (int i = 0; i < 10; ++i) {
+    Lane& lane = Open(0, 1);
+    ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+    fabric_->next_failure = CompletionStatus::kRemoteError;
+    ASSERT_TRUE(RunUntil([&] {
+      Carry(lane, 8);
+      if (!lane.send->status().ok() && !lane.recv->status().ok()) Attach(lane);
+      return lane.send->acknowledged() == 8;
+    }));
+    EXPECT_EQ(lane.send->counters().reconnects, 1u);
+    nic(i % 2).SetPort(false);
+    RunUntil([&, end = clock_.Now() + 200 * kNsPerMs] {
+      Carry(lane, 16);
+      return clock_.Now() >= end;
+    });
+    nic(i % 2).SetPort(true);
+    ASSERT_TRUE(RunUntil([&] {
+      Carry(lane, 16);
+      return lane.send->acknowledged() == 16;
+    })) << lane.send->status();
+    EXPECT_EQ(lane.send->counters().reconnects, 1u);
+    lanes_.clear();
+  }
+  ASSERT_TRUE(RunUntil([&] { return nic(0).queue_pairs() == 0 && nic(1).queue_pairs() == 0; }));
+  EXPECT_EQ(nic(0).lost() + nic(1).lost(), 0);
+}
+
+// Each event that reports it again postponed the end of its lanes.
+TEST_F(RdmaLaneTest, APortThatReportsItsErrorAgainEndsItsLanesInTime) {
+  Start(2, {.retry_ns = 60 * kNsPerSec, .event_copies = 100, .event_delay_ns = kNsPerSec});
+  Lane& lane = Open(0, 1);
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  nic(0).SetPort(false);
+  const MonotonicNs down = clock_.Now();
+  ASSERT_TRUE(RunUntil([&] {
+    Carry(lane, 1);
+    return lane.send->state() == LaneState::kFailed;
+  }));
+  EXPECT_LT(clock_.Now(), down + 1'600 * kNsPerMs);
+}
+
 TEST_F(RdmaLaneTest, APortThatStaysDownEndsItsLanesWithItsText) {
   Start(3, {.retry_ns = 5 * kNsPerSec});
   Lane& lane = Open(0, 1);
