@@ -87,9 +87,8 @@ absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey&
   if (why.empty()) {
     absl::StatusOr<OpenedRdma> opened =
         OpenRdma(config.rdma, survey, reactor, std::make_unique<MappingThreads>(std::move(wake)),
-                 random, clock);
+                 random, clock, log);
     if (opened.ok()) {
-      for (const std::string& problem : opened->problems) log.Warning(problem);
       log.Info("lanes to hosts with RDMA use it: ", opened->description,
                "; tenants' host memory is registered by ibv_reg_mr");
       return opened;

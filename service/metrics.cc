@@ -140,7 +140,9 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
 }
 
 void AddRdma(const DaemonCounters::Rdma& rdma, MetricFamilies* out) {
-  out->BeginGauge("mccs_rdma_devices", "Ports of RDMA devices that lanes use and that have not failed; 0: lanes use TCP.");
+  out->BeginGauge(
+      "mccs_rdma_devices",
+      "Ports of RDMA devices that lanes use and that have not failed; 0: lanes use TCP.");
   out->Add(static_cast<double>(rdma.devices.value()));
   out->BeginGauge("mccs_rdma_queue_pairs", "Queue pairs to other hosts.");
   out->Add(static_cast<double>(rdma.queue_pairs.value()));

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +18,8 @@
 namespace mccs {
 namespace {
 
+// A tenant's buffers may pin 1/n of the machine's memory.
+constexpr uint64_t kTenantsPartOfMemory = 2;
 // With less, lanes cannot register their slots, and nothing of a tenant.
 constexpr uint64_t kLeastLockedBytes = 64 * kMiB;
 
@@ -117,6 +120,11 @@ bool ListensAt(const std::string& listen, const std::string& address) {
   return listen == "0.0.0.0" || listen == "::" || listen == address;
 }
 
+uint64_t PhysicalBytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 uint64_t LockedBytes() {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -152,7 +160,8 @@ absl::Status CheckSubnet(const std::string& text) {
 }
 
 absl::Status CheckTimeouts(const RdmaConfig& config) {
-  if (config.timeout == 0) return absl::InvalidArgumentError("0 means no timeout; expected 1 to 31");
+  if (config.timeout == 0)
+    return absl::InvalidArgumentError("0 means no timeout; expected 1 to 31");
   constexpr double kUnitS = 4.096e-6;
   const double seconds =
       kUnitS * std::pow(2, config.timeout) * static_cast<double>(config.retries + 1);
@@ -250,9 +259,14 @@ std::string RenderSurvey(const RdmaSurvey& survey) {
 
 absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& survey,
                                     Reactor& reactor, std::unique_ptr<MappingRunner> runner,
-                                    Random& random, const Clock& clock) {
+                                    Random& random, const Clock& clock, Log& log) {
   OpenedRdma opened;
-  RdmaTransportOptions options{.nics = {}, .runner = std::move(runner)};
+  std::vector<std::string> problems;
+  RdmaTransportOptions options{.nics = {},
+                               .runner = std::move(runner),
+                               .report = [&log](const std::string& line) { log.Warning(line); },
+                               .memory = std::make_unique<MemoryTable>(RegistrationLimits{
+                                   .bytes_per_tenant = PhysicalBytes() / kTenantsPartOfMemory})};
   std::vector<std::string> used;
   for (const RdmaPort& port : survey.ports) {
     if (!port.use.has_value()) continue;
@@ -263,14 +277,15 @@ absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& 
          .timeout = static_cast<uint8_t>(config.timeout),
          .retries = static_cast<uint8_t>(config.retries)});
     if (!nic.ok()) {
-      opened.problems.emplace_back(nic.status().message());
+      problems.emplace_back(nic.status().message());
+      log.Warning(problems.back());
       continue;
     }
     options.nics.push_back({.address = {port.use->address}, .verbs = nic->get()});
     opened.nics.push_back(*std::move(nic));
     used.push_back(absl::StrCat(port.info.device, "/", port.info.port, " at ", port.use->address));
   }
-  if (used.empty()) return absl::UnavailableError(absl::StrJoin(opened.problems, "; "));
+  if (used.empty()) return absl::UnavailableError(absl::StrJoin(problems, "; "));
   opened.description = absl::StrCat("rdma (", absl::StrJoin(used, ", "), ")");
   opened.transport = std::make_unique<RdmaTransport>(std::move(options), random, clock);
   return opened;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/endpoint.h"
+#include "base/log.h"
 #include "base/reactor.h"
 #include "service/transport/rdma/ib_verbs.h"
 #include "service/transport/rdma/rdma_transport.h"
@@ -79,12 +80,12 @@ struct OpenedRdma {
   std::unique_ptr<RdmaTransport> transport;  // ends first; null: lanes use TCP
   // For `get hosts`: "rdma (mlx5_0/1 at 10.0.0.1)", or "tcp (no RDMA device)".
   std::string description;
-  std::vector<std::string> problems;  // devices that cannot be opened, and why
 };
-// Errors: no device can be opened. LIFETIME: all arguments outlive the result.
+// Logs which devices cannot be opened. Errors: none can. LIFETIME: all arguments outlive the
+// result.
 absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& survey,
                                     Reactor& reactor, std::unique_ptr<MappingRunner> runner,
-                                    Random& random, const Clock& clock);
+                                    Random& random, const Clock& clock, Log& log);
 
 }  // namespace mccs
 

@@ -24,6 +24,8 @@
 namespace mccs {
 namespace {
 
+constexpr size_t kShownPorts = 4;
+
 // Index in the ring at which the lane starts; −1: not a lane of the ring.
 int PlaceOf(const strategy::Strategy& strategy, const agent::v1::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return -1;
@@ -93,6 +95,7 @@ class Explainer {
     }
     AddLinks();
     AddUnknownPaths();
+    AddPorts();
     return std::move(out_);
   }
 
@@ -103,6 +106,34 @@ class Explainer {
     control::v1::Fact* fact = out_.add_reasons();
     fact->set_name(name);
     fact->set_value(value);
+  }
+
+  // Lanes whose RDMA device cannot set the port that the strategy has chosen. Their paths above are
+  // those of the ports that they use.
+  void AddPorts() {
+    std::vector<std::string> others;
+    for (const agent::v1::Report& report : input_.reports) {
+      for (const agent::v1::Lane& lane : report.lanes()) {
+        const agent::v1::RdmaLane& rdma = lane.rdma();
+        const bool as_chosen =
+            rdma.requested_source_port() == 0 || rdma.source_port() == rdma.requested_source_port();
+        const bool known =
+            lane.from() >= 0 && lane.from() < static_cast<int>(subject().hosts.size());
+        if (as_chosen || !known) continue;
+        others.push_back(absl::StrCat(
+            "channel ", lane.channel(), " from ", subject().hosts[lane.from()], " uses ",
+            rdma.source_port() == 0 ? "an unknown port" : absl::StrCat(rdma.source_port()),
+            " instead of ", rdma.requested_source_port(), " (", rdma.device(), ")"));
+      }
+    }
+    if (others.empty()) return;
+    const size_t shown = std::min(others.size(), kShownPorts);
+    const std::string more =
+        others.size() > shown ? absl::StrCat(", and ", others.size() - shown, " more") : "";
+    others.resize(shown);
+    AddLine("Source ports", absl::StrCat("not as chosen, because the RDMA device cannot set them: ",
+                                         absl::StrJoin(others, ", "), more,
+                                         "; the paths are those of the ports in use"));
   }
 
   void AddPolicy() {

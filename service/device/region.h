@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/ids.h"
 
@@ -36,6 +37,13 @@ class Region {
   // Where the daemon has mapped it.
   std::byte* address() const { return address_; }
   uint64_t bytes() const { return bytes_; }
+
+  // The dma-buf of memory on a GPU, by which NICs reach it. LIFETIME: that of the region.
+  struct DmaBuf {
+    int descriptor = -1;
+    uint64_t offset = 0;  // of the region's first byte
+  };
+  virtual std::optional<DmaBuf> dma_buf() const { return std::nullopt; }
 
   // The mapper calls these to populate page tables in pieces, and to release them in pieces after
   // the last use, each about a millisecond of work. Without them, the first uses and the destructor

@@ -97,7 +97,7 @@ struct LaneCounters {
 // The reason why a lane does not send.
 enum class LaneWait : uint8_t {
   kNothing,     // it has nothing to send
-  kCredit,      // all slots at the receiver are in use, and all slices for them have been sent
+  kCredit,      // all slots at the receiver are in use, or it has not given a place yet
   kRate,        // its gate blocks it: rates, send windows, priority classes
   kConnection,  // the connection accepts no more bytes now, or there is none
 };

@@ -191,6 +191,7 @@ std::string RenderQueuePairs(const control::v1::CommunicatorDetail& detail) {
                {"PEER'S", Align::kRight},
                {"SOURCE PORT", Align::kRight},
                {"REQUESTED", Align::kRight},
+               {"MEMORY"},
                {"COPIED", Align::kRight}},
               kIndent);
   bool any = false;
@@ -205,7 +206,7 @@ std::string RenderQueuePairs(const control::v1::CommunicatorDetail& detail) {
                absl::StrCat(rdma.device(), "/", rdma.port()), rdma.gid(),
                absl::StrCat(rdma.queue_pair()), absl::StrCat(rdma.peer_queue_pair()),
                port(rdma.source_port(), "unknown"), port(rdma.requested_source_port(), "any"),
-               FormatBytes(lane.copied_bytes())});
+               OrDash(rdma.memory()), FormatBytes(lane.copied_bytes())});
   }
   return any ? absl::StrCat("\nQueue pairs\n", pairs.Text()) : "";
 }

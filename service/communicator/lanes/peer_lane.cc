@@ -49,6 +49,7 @@ void AddQueuePair(const QueuePairState& pair, agent::v1::Lane* stats) {
   rdma->set_peer_queue_pair(pair.peer_number);
   rdma->set_requested_source_port(pair.requested_source_port);
   rdma->set_source_port(pair.source_port);
+  rdma->set_memory(pair.memory);
   if (pair.source_port == 0) return;
   const auto replace_port = [](const std::string& endpoint, uint16_t port) {
     absl::StatusOr<Endpoint> parsed = ParseEndpoint(endpoint);

@@ -21,6 +21,8 @@ absl::StatusOr<IbLibrary> Load() {
   if (library.name == nullptr) missing = "ibv_" #name;
   MCCS_IB_FUNCTIONS(MCCS_IB_LOAD)
 #undef MCCS_IB_LOAD
+  library.reg_dmabuf_mr =
+      reinterpret_cast<decltype(library.reg_dmabuf_mr)>(dlsym(handle, "ibv_reg_dmabuf_mr"));
   if (missing != nullptr) {
     return absl::NotFoundError(
         absl::StrCat("libibverbs.so.1 has no function ", missing, "; install a newer one"));

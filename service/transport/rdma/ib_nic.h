@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/reactor.h"
 #include "service/transport/rdma/ib_library.h"
+#include "service/transport/rdma/ib_registration.h"
 #include "service/transport/rdma/ib_verbs.h"
 #include "service/transport/rdma/verbs.h"
 
@@ -41,12 +42,15 @@ using Owned = std::unique_ptr<T, int (*)(T*)>;
 
 class IbRegion final : public MemoryRegion {
  public:
-  explicit IbRegion(Owned<ibv_mr> region) : region_(std::move(region)) {}
+  IbRegion(Owned<ibv_mr> region, RegistrationMeans means)
+      : region_(std::move(region)), means_(means) {}
+  RegistrationMeans means() const override { return means_; }
   uint32_t local_key() const override { return region_->lkey; }
   ibv_mr* get() const { return region_.get(); }
 
  private:
   const Owned<ibv_mr> region_;
+  const RegistrationMeans means_;
 };
 
 class IbWindow final : public MemoryWindow {
@@ -105,15 +109,10 @@ class IbDomain final : public ProtectionDomain {
   IbDomain(IbNic& nic, Owned<ibv_pd> domain);
   ~IbDomain() override;
 
-  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
-                                                         uint64_t bytes) override {
-    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
-    Owned<ibv_mr> region((library_.reg_mr)(domain_.get(), address, bytes, access),
-                         library_.dereg_mr);
-    if (region == nullptr) {
-      return RegisterStatus(attributes_.device, bytes, errno);
-    }
-    return std::make_unique<IbRegion>(std::move(region));
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(const MemoryToRegister& memory) override {
+    const IbRegistration made = RegisterMemory(library_, domain_.get(), memory);
+    if (made.region == nullptr) return RegisterStatus(attributes_.device, memory.bytes, made.error);
+    return std::make_unique<IbRegion>(Owned<ibv_mr>(made.region, library_.dereg_mr), made.means);
   }
   absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
     Owned<ibv_mw> window(ibv_alloc_mw(domain_.get(), IBV_MW_TYPE_2), ibv_dealloc_mw);

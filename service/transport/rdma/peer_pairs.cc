@@ -278,11 +278,16 @@ void PeerPairs::OnEvent(Nic& nic, const VerbsEvent& event) {
       pair->Break(why);
       return pair->OnDrained();
     case VerbsEvent::Kind::kDevice:
+      if (nic.status.ok()) {
+        Report(absl::StrCat(std::string(why.message()),
+                            ": no lane uses it any more; restart mccsd after a repair"));
+      }
       nic.status = why;
       return BreakAll(nic, why);
     case VerbsEvent::Kind::kPortDown:
       return OnPortDown(nic, why);
     case VerbsEvent::Kind::kPortUp:
+      if (!nic.port_error.ok()) Report(std::string(why.message()));
       nic.port_error = absl::OkStatus();
       nic.ends_at = kNever;
       return;
@@ -293,6 +298,7 @@ void PeerPairs::OnEvent(Nic& nic, const VerbsEvent& event) {
 
 // With another port, the lanes move there at once.
 void PeerPairs::OnPortDown(Nic& nic, const absl::Status& why) {
+  if (nic.port_error.ok()) Report(std::string(why.message()));
   nic.port_error = why;
   const bool has_other = std::ranges::any_of(
       nics_, [](const Nic& other) { return other.status.ok() && other.port_error.ok(); });

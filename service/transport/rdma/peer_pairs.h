@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ class PeerPairs final : private PeerPair::Owner {
   // LIFETIME: the NICs and all arguments outlive this, and this outlives the lanes.
   PeerPairs(const std::vector<RdmaNic>& nics, VerbsJobs& jobs, Random& random, const Clock& clock);
   ~PeerPairs() override = default;
+  // `report` gets a line for the log when a device fails, and when a port goes down or up.
+  void SetReport(std::function<void(const std::string&)> report) { report_ = std::move(report); }
   PeerPairs(const PeerPairs&) = delete;
 
   // Null: no such NIC.
@@ -120,6 +123,11 @@ class PeerPairs final : private PeerPair::Owner {
   void EndPairsOfPort(Nic& nic);
   void BreakAll(Nic& nic, const absl::Status& why);
 
+  void Report(const std::string& line) const {
+    if (report_) report_(line);
+  }
+
+  std::function<void(const std::string&)> report_;
   VerbsJobs& jobs_;
   Random& random_;
   const Clock& clock_;

@@ -74,7 +74,8 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
                           .number = pair.number().value(),
                           .peer_number = pair.peer_number().value(),
                           .requested_source_port = pair.key().source_port,
-                          .source_port = pair.queue_pair().source_port()};
+                          .source_port = pair.queue_pair().source_port(),
+                          .memory = DescribeMemory()};
   }
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
@@ -110,6 +111,14 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
   void OnProgress() override { OnEvent(); }
   void OnRegistered() override { OnEvent(); }
 
+  // Of the last region that was used; empty: none.
+  std::string DescribeMemory() const {
+    const std::shared_ptr<RegisteredMemory> last = used_.lock();
+    if (last == nullptr || last->pending()) return "";
+    const bool bounces = bounce_ != nullptr && used_id_ == bounce_->id();
+    if (bounces || !last->ready()) return "copied";
+    return std::string(Name(last->verbs().means()));
+  }
   // The registration of the region with the NIC of the current connection. REQUIRES: ready.
   std::shared_ptr<RegisteredMemory> UseMemory(const Region& region) {
     if (region.id() == used_id_) {
@@ -237,6 +246,7 @@ class RdmaSendLane final : public RdmaLaneEnd<LinkedLane<SendLane>> {
   uint64_t copied_bytes_ = 0;
   SendGate* gate_ = nullptr;
   bool gate_blocked_ = false;
+  bool no_place_ = false;               // for the next slice: its receiver is late
   bool first_ = true;                   // slice sent_ is the first one on the current queue pair
   bool tag_posted_ = false;             // of slice sent_
   std::optional<SliceNumber> bounced_;  // uses the bounce buffer

@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::Post(const RegionSpan& 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 bool RdmaSendLane::Poll() {
-  gate_blocked_ = false;
+  gate_blocked_ = no_place_ = false;
   bool moved = TakeEvent();
   moved |= link_.Poll();
   if (link_.ready() && link_.pair()->usable()) {
@@ -77,7 +77,10 @@ void RdmaSendLane::ReportToGate() {
 }
 
 LaneWait RdmaSendLane::waits_for() const {
-  if (sent_ != next_) return gate_blocked_ ? LaneWait::kRate : LaneWait::kConnection;
+  if (sent_ != next_) {
+    if (gate_blocked_) return LaneWait::kRate;
+    return no_place_ ? LaneWait::kCredit : LaneWait::kConnection;
+  }
   return has_room() ? LaneWait::kNothing : LaneWait::kCredit;
 }
 
@@ -124,6 +127,7 @@ bool RdmaSendLane::PostSlices() {
 bool RdmaSendLane::PostSlice() {
   const Entry& entry = At(sent_);
   const std::optional<Place> place = FindPlace(entry);
+  no_place_ = !place.has_value();
   // The tag travels first, so that the receiver can name the slice that waits.
   if (!PostTag() || !place.has_value()) return false;
   PeerPair& pair = *link_.pair();

@@ -4,7 +4,9 @@
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_RDMA_TRANSPORT_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_RDMA_TRANSPORT_H_
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct RdmaTransportOptions {
   std::vector<RdmaNic> nics;
   // For calls that may block; null: they run within the engine's calls.
   std::unique_ptr<MappingRunner> runner = nullptr;
+  std::function<void(const std::string&)> report = nullptr;  // PeerPairs::SetReport
   std::unique_ptr<MemoryTable> memory = std::make_unique<MemoryTable>(RegistrationLimits{});
 };
 
@@ -27,7 +30,9 @@ class RdmaTransport final : public Transport {
       : nics_(options.nics),
         jobs_(std::move(options.runner)),
         memory_(std::move(options.memory)),
-        pairs_(nics_, jobs_, random, clock) {}
+        pairs_(nics_, jobs_, random, clock) {
+    pairs_.SetReport(std::move(options.report));
+  }
 
   std::unique_ptr<SendLane> MakeSendLane(const LaneIdentity& identity,
                                          const LaneShape& shape) override {

@@ -83,16 +83,18 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
   memory->last_use_ = ++uses_;
   by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<MemoryRegion>>>();
-  const auto make =
-      [](PairDomain& made_in,
-         std::span<std::byte> bytes) -> absl::StatusOr<std::unique_ptr<MemoryRegion>> {
+  MemoryToRegister wanted{.address = memory->memory_.data(), .bytes = memory->memory_.size()};
+  if (const std::optional<Region::DmaBuf> dma_buf = region.dma_buf(); dma_buf.has_value()) {
+    wanted.dma_buf = dma_buf->descriptor;
+    wanted.dma_buf_offset = dma_buf->offset;
+  }
+  const auto make = [wanted](PairDomain& made_in) -> absl::StatusOr<std::unique_ptr<MemoryRegion>> {
     MCCS_ASSIGN_OR_RETURN(ProtectionDomain * verbs, made_in.Open());
-    return verbs->Register(bytes.data(), bytes.size());
+    return verbs->Register(wanted);
   };
   domain->jobs().Run(
       memory->is_tenants_ ? VerbsJobs::Kind::kRegister : VerbsJobs::Kind::kConnect,
-      domain->tenant(),
-      [made, make, raw = domain.get(), bytes = memory->memory_] { *made = make(*raw, bytes); },
+      domain->tenant(), [made, make, raw = domain.get()] { *made = make(*raw); },
       [this, made, memory] {
         memory->status_ = made->status();
         // kUnavailable means pending.

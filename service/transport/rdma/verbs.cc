@@ -38,4 +38,16 @@ std::string_view Name(CompletionStatus status) {
   return "unknown";
 }
 
+std::string_view Name(RegistrationMeans means) {
+  switch (means) {
+    case RegistrationMeans::kPinned:
+      return "pinned";
+    case RegistrationMeans::kDmaBuf:
+      return "dma-buf";
+    case RegistrationMeans::kPeerMemory:
+      return "peer memory";
+  }
+  return "";
+}
+
 }  // namespace mccs

@@ -40,11 +40,29 @@ using QueuePairNumber = StrongInt<struct QueuePairNumberTag, uint32_t>;
 
 // ---- Memory -------------------------------------------------------------------------------------
 
+struct MemoryToRegister {
+  std::byte* address = nullptr;  // where the daemon has mapped it; on a GPU: the GPU's address
+  uint64_t bytes = 0;
+  // Of memory on a GPU: the descriptor of its dma-buf, and the position there. −1: host memory.
+  int dma_buf = -1;
+  uint64_t dma_buf_offset = 0;
+};
+
+// How a NIC reaches registered memory.
+enum class RegistrationMeans : uint8_t {
+  kPinned,      // host memory, pinned
+  kDmaBuf,      // memory of a GPU, by its dma-buf
+  kPeerMemory,  // memory of a GPU, by nvidia-peermem
+};
+// "pinned", "dma-buf", "peer memory".
+std::string_view Name(RegistrationMeans means);
+
 // Memory that is registered in a protection domain. The destructor deregisters it: afterwards the
 // NIC does not access the memory any more. REQUIRES at destruction: no window is bound to it.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
+  virtual RegistrationMeans means() const { return RegistrationMeans::kPinned; }
   virtual uint32_t local_key() const = 0;  // for the sources of this host's requests
 };
 
@@ -60,11 +78,10 @@ class MemoryWindow {
 class ProtectionDomain {
  public:
   virtual ~ProtectionDomain() = default;
-  // Registers `bytes` bytes at `address` for reads of this host's requests. Peers write through
-  // windows only.
+  // Registers memory for reads of this host's requests. Peers write through windows only.
   // kResourceExhausted: the limit of locked memory, or the NIC's.
-  virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
-                                                                 uint64_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
+      const MemoryToRegister& memory) = 0;
   virtual absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() = 0;
 };
 

@@ -94,6 +94,22 @@ TEST_F(ExplanationTest, FlowShareIsLimitedByItsFullestLink) {
   EXPECT_EQ(explanation.flows(0).shared_with_size(), 0);
 }
 
+TEST_F(ExplanationTest, NamesLanesOverRdmaThatDoNotUseTheChosenPort) {
+  Announce(7, {"h0", "h2"});
+  agent::v1::FromAgent message = ReportingLane(7, 0, 1, 61050);
+  agent::v1::RdmaLane* rdma =
+      message.mutable_reports()->mutable_complete(0)->mutable_lanes(0)->mutable_rdma();
+  rdma->set_device("bnxt_re0");
+  rdma->set_source_port(61050);
+  rdma->set_requested_source_port(61050);
+  state_.registry.Report("h0", message.reports().complete(0));
+  EXPECT_FALSE(WhyOf(Ask(kFirst, {kTopology})).contains("Source ports"));
+  rdma->set_requested_source_port(61160);
+  state_.registry.Report("h0", message.reports().complete(0));
+  EXPECT_THAT(WhyOf(Ask(kFirst, {kTopology}))["Source ports"],
+              OneLineMentions("channel 0 from h0", "61050 instead of 61160", "bnxt_re0"));
+}
+
 TEST_F(ExplanationTest, ReportsUnenforcedAndLoweredGuarantees) {
   Announce(7, {"h0", "h2"});
   const std::string tenant = TenantDocument("team-a", 1000, "  guarantee: 100Gbit/s\n");

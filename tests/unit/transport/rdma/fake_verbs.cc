@@ -64,16 +64,16 @@ class FakeDomain final : public ProtectionDomain {
   FakeDomain(FakeFabric& fabric, const FakeNic& nic)
       : fabric_(fabric), nic_(nic), id_(++fabric.last_domain_) {}
 
-  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(std::byte* address,
-                                                         uint64_t bytes) override {
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(const MemoryToRegister& memory) override {
+    fabric_.last_registered = memory;
     if (!fabric_.registration_failure.ok() && fabric_.registration_failures-- > 0) {
       return fabric_.registration_failure;
     }
     return std::make_unique<FakeRegion>(
         fabric_, FakeFabric::Access{.nic = &nic_,
                                     .domain = id_,
-                                    .address = reinterpret_cast<uintptr_t>(address),
-                                    .bytes = bytes,
+                                    .address = reinterpret_cast<uintptr_t>(memory.address),
+                                    .bytes = memory.bytes,
                                     .queue_pair = {}});
   }
   absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {

@@ -64,6 +64,7 @@ class FakeFabric {
   bool hangs = false;
   // So many registrations that start now fail with it.
   absl::Status registration_failure;
+  MemoryToRegister last_registered;
   int registration_failures = std::numeric_limits<int>::max();
   // No window can be made.
   absl::Status window_failure;
