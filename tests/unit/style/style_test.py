@@ -36,7 +36,8 @@ MAY_INCLUDE = {
     "tools": ["base", "proto"],
     "examples": [],
     # Benchmarks of many hosts run in the simulator.
-    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "tests/sim"],
+    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "tests/sim",
+              "tests/unit/transport/rdma"],
     "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
               "lab", "tools", "bench", "free_hooks"],
 }
