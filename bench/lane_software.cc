@@ -94,6 +94,7 @@ class TimedQueuePair final : public QueuePair {
     return real_->Post(requests);
   }
   void Stop() override { real_->Stop(); }
+  void LimitRate(uint64_t bps) override { real_->LimitRate(bps); }
   uint16_t source_port() const override { return real_->source_port(); }
 
  private:

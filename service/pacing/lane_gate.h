@@ -28,7 +28,7 @@ class LaneGate final : public SendGate {
   void SetNic(std::shared_ptr<NicClasses> nic);
   // REQUIRES: not null.
   void SetTenant(std::shared_ptr<SharedBucket> tenant);
-  uint64_t rate_bps() const { return bucket_.rate_bps(); }
+  uint64_t rate_bps() const override { return bucket_.rate_bps(); }
 
   uint64_t Allowance() override;
   void Sent(uint64_t bytes) override;

@@ -61,6 +61,8 @@ class SendGate {
   // Payload bytes that may be sent now; 0: none, and the owner of the gate knows when to retry.
   // Called only by a lane that has data and could send it.
   virtual uint64_t Allowance() = 0;
+  // The lane's own rate limit, in bit/s of payload; 0: none.
+  virtual uint64_t rate_bps() const { return 0; }
   // `bytes` have been sent. A lane that sends whole slices may exceed the allowance by one slice.
   virtual void Sent(uint64_t bytes) = 0;
 

@@ -21,6 +21,8 @@ absl::StatusOr<IbLibrary> Load() {
   if (library.name == nullptr) missing = "ibv_" #name;
   MCCS_IB_FUNCTIONS(MCCS_IB_LOAD)
 #undef MCCS_IB_LOAD
+  library.modify_qp_rate_limit = reinterpret_cast<decltype(library.modify_qp_rate_limit)>(
+      dlsym(handle, "ibv_modify_qp_rate_limit"));
   library.reg_dmabuf_mr =
       reinterpret_cast<decltype(library.reg_dmabuf_mr)>(dlsym(handle, "ibv_reg_dmabuf_mr"));
   if (missing != nullptr) {

@@ -28,6 +28,7 @@ struct IbLibrary {
 #define MCCS_IB_MEMBER(name) decltype(&ibv_##name) name = nullptr;
   MCCS_IB_FUNCTIONS(MCCS_IB_MEMBER)
 #undef MCCS_IB_MEMBER
+  decltype(&ibv_modify_qp_rate_limit) modify_qp_rate_limit = nullptr;  // null: an older library
   decltype(&ibv_reg_dmabuf_mr) reg_dmabuf_mr = nullptr;  // null: the library is older than 34
 
   // kNotFound: libibverbs.so.1 or one of its functions is missing.

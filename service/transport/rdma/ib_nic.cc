@@ -69,6 +69,21 @@ absl::Status RegisterStatus(const std::string& device, uint64_t bytes, int error
       failed.message(), "; check the limit of locked memory (ulimit -l, LimitMEMLOCK)"));
 }
 
+namespace {
+
+// Of connected queue pairs; mlx5, for example, only limits raw packets.
+bool CanLimitRates(const IbLibrary& library, ibv_context* device) {
+  ibv_device_attr_ex attributes{};
+  // ibv_query_device_ex without its fallback, which would need the library at link time.
+  verbs_context* const verbs = verbs_get_ctx_op(device, query_device_ex);
+  return library.modify_qp_rate_limit != nullptr && verbs != nullptr &&
+         verbs->query_device_ex(device, nullptr, &attributes, sizeof(attributes)) == 0 &&
+         attributes.packet_pacing_caps.qp_rate_limit_max > 0 &&
+         (attributes.packet_pacing_caps.supported_qpts & (1u << IBV_QPT_RC)) != 0;
+}
+
+}  // namespace
+
 // ---- Opening ------------------------------------------------------------------------------------
 
 IbNic::~IbNic() {
@@ -128,6 +143,7 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
     attributes_.source_port_means = SourcePortMeansOf(device_.get());
   }
   attributes_.inline_bytes = kMessageBytes;
+  attributes_.rate_limits = CanLimitRates(library, device_.get());
   receive_entries_ = std::min({options.receive_entries, static_cast<uint32_t>(device.max_srq_wr),
                                static_cast<uint32_t>(device.max_cqe) / kSharesOfCompletions});
   return absl::OkStatus();

@@ -234,6 +234,7 @@ class IbQueuePair final : public QueuePair {
     attributes.qp_state = IBV_QPS_ERR;
     (nic_.library.modify_qp)(pair_.get(), &attributes, IBV_QP_STATE);
   }
+  void LimitRate(uint64_t bps) override;
   uint16_t source_port() const override { return source_port_; }
 
  private:

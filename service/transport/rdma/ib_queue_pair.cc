@@ -1,5 +1,8 @@
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "service/transport/rdma/ib_nic.h"
 #include "service/transport/rdma/ib_source_port.h"
 
@@ -69,6 +72,15 @@ absl::Status IbQueuePair::Connect(const QueuePairAddress& peer) {
     source_port_ = options_.source_port;
   }
   return absl::OkStatus();
+}
+
+// Software keeps the rate anyway, so a device that refuses is no error.
+void IbQueuePair::LimitRate(uint64_t bps) {
+  constexpr uint64_t kKilobit = 1000;
+  ibv_qp_rate_limit_attr limit{};
+  limit.rate_limit = static_cast<uint32_t>(
+      std::min<uint64_t>(bps / kKilobit, std::numeric_limits<uint32_t>::max()));
+  nic_.library.modify_qp_rate_limit(pair_.get(), &limit);
 }
 
 void IbQueuePair::Fill(const WorkRequest& from, ibv_send_wr* to, ibv_sge* piece) const {

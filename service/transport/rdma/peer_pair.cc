@@ -31,6 +31,9 @@ uint64_t FirstId(uint32_t serial) {
   return uint64_t{serial & ((uint32_t{1} << kSerialBits) - 1)} << kNumberBits;
 }
 
+// A queue pair's rate is higher than its payload's by this part, for headers and messages.
+constexpr uint64_t kOverheadPart = 16;
+
 }  // namespace
 
 PeerPair::PeerPair(std::shared_ptr<PairDomain> domain, Owner& owner, const Clock& clock,
@@ -107,6 +110,7 @@ void PeerPair::Connect() {
       [self = shared_from_this(), result] {
         if (!result->ok()) return self->Break(*result);
         self->connected_ = true;
+        self->UpdateRate();
         self->Progress();
       });
 }
@@ -129,8 +133,31 @@ void PeerPair::Leave(LaneNumber number) {
   const auto member = users_.find(number);
   if (member->second.waits) std::erase(waiting_, number);
   users_.erase(member);
+  if (rates_.erase(number) > 0) UpdateRate();
   if (users_.empty()) return Break(absl::UnavailableError("no lane uses the queue pair"));
   if (introducer_ == number && !has_peer()) Withdraw();
+}
+
+void PeerPair::SetRate(LaneNumber user, uint64_t bps) {
+  rates_[user] = bps;
+  UpdateRate();
+}
+
+void PeerPair::UpdateRate() {
+  if (!domain_->attributes().rate_limits || !connected_ || !status_.ok()) return;
+  uint64_t sum = 0;
+  bool limited = !rates_.empty();
+  for (const auto& [user, bps] : rates_) {
+    limited = limited && bps > 0;
+    sum += bps;
+  }
+  // Headers and messages are not payload.
+  const uint64_t bps = limited ? sum + sum / kOverheadPart : 0;
+  if (std::exchange(rate_bps_, bps) == bps) return;
+  domain_->jobs().Run(
+      VerbsJobs::Kind::kConnect, domain_->tenant(),
+      [queue_pair = queue_pair_.get(), bps] { queue_pair->LimitRate(bps); },
+      [self = shared_from_this()] {});
 }
 
 PeerPair::User* PeerPair::Find(LaneNumber number) {

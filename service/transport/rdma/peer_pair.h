@@ -181,6 +181,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
 
   // kResourceExhausted: it has 65,536 lanes. LIFETIME: `user` until Leave.
   absl::StatusOr<LaneNumber> Join(User& user);
+  // The rate limit of the payload that a user sends; 0: none. If all that send have one, and the
+  // device can, it limits the queue pair to their sum.
+  void SetRate(LaneNumber user, uint64_t bps);
   // A pair without users breaks.
   void Leave(LaneNumber number);
 
@@ -258,6 +261,7 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   void Withdraw();
   void DropUses();
   void UpdateWaiting();
+  void UpdateRate();
 
   const std::shared_ptr<PairDomain> domain_;
   Owner& owner_;
@@ -289,6 +293,8 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
   };
   absl::flat_hash_map<LaneNumber, Member> users_;
   LaneNumber last_number_;
+  absl::flat_hash_map<LaneNumber, uint64_t> rates_;  // of the users that send
+  uint64_t rate_bps_ = 0;                            // of the device
 
   std::vector<LaneNumber> waiting_;  // refused by Claim or Bind, each once
   bool awaits_windows_ = false;      // of its domain

@@ -203,7 +203,12 @@ class RdmaSendLane final : public RdmaLaneEnd<LinkedLane<SendLane>> {
   // RdmaLaneLink::Owner
   std::optional<wire::LaneHello> MakeHello() override;
   void OnHello(const wire::LaneHello& hello) override;
-  void OnReady() override { OnEvent(); }
+  void OnReady() override {
+    rated_pair_ = nullptr;
+    OnEvent();
+  }
+  // The device may limit its queue pair.
+  void ReportRate();
   void OnSent(uint64_t cookie) override;
   void OnMessage(const wire::PairMessage& message) override;
   void OnWritten(const wire::ImmediateFields& immediate, uint32_t bytes) override;
@@ -246,6 +251,8 @@ class RdmaSendLane final : public RdmaLaneEnd<LinkedLane<SendLane>> {
   uint64_t copied_bytes_ = 0;
   SendGate* gate_ = nullptr;
   bool gate_blocked_ = false;
+  PeerPair* rated_pair_ = nullptr;  // which knows rate_bps_; never followed
+  uint64_t rate_bps_ = 0;
   bool no_place_ = false;               // for the next slice: its receiver is late
   bool first_ = true;                   // slice sent_ is the first one on the current queue pair
   bool tag_posted_ = false;             // of slice sent_

@@ -54,6 +54,7 @@ bool RdmaSendLane::Poll() {
   bool moved = TakeEvent();
   moved |= link_.Poll();
   if (link_.ready() && link_.pair()->usable()) {
+    ReportRate();
     moved |= PostAnnouncements();
     moved |= PostSlices();
     moved |= link_.pair()->Flush();
@@ -74,6 +75,14 @@ void RdmaSendLane::ReportToGate() {
   gate_->OnTurnEnd({.held = gate_blocked_,
                     .unsent = up && sent_ != next_,
                     .in_flight = up && sent_ > source_free_});
+}
+
+void RdmaSendLane::ReportRate() {
+  const uint64_t bps = gate_ == nullptr ? 0 : gate_->rate_bps();
+  if (rated_pair_ == link_.pair() && rate_bps_ == bps) return;
+  rated_pair_ = link_.pair();
+  rate_bps_ = bps;
+  rated_pair_->SetRate(link_.number(), bps);
 }
 
 LaneWait RdmaSendLane::waits_for() const {

@@ -204,6 +204,8 @@ class QueuePair {
   // Ends all requests: those incomplete are flushed, and the peer's fail. Nothing arrives after it
   // has returned; completions may follow for kDrainNs, or until a kDrained event.
   virtual void Stop() = 0;
+  // Lets the device send no faster; 0: no limit. REQUIRES: NicAttributes::rate_limits; connected.
+  virtual void LimitRate(uint64_t bps) = 0;
   // The source port of its packets; 0: unknown.
   virtual uint16_t source_port() const = 0;
 };
@@ -219,6 +221,7 @@ struct NicAttributes {
   uint16_t mtu_bytes = 0;
   uint32_t inline_bytes = 0;  // longest inlined write
   SourcePortMeans source_port_means = SourcePortMeans::kNone;
+  bool rate_limits = false;  // of connected queue pairs
 };
 
 // Something that happened without a request.

@@ -148,6 +148,7 @@ class FakeQueuePair final : public QueuePair {
     Flush();
     nic_.AddEvent({.kind = VerbsEvent::Kind::kDrained, .queue_pair = number_, .text = "drained"});
   }
+  void LimitRate(uint64_t bps) override { nic_.last_rate_ = bps; }
   uint16_t source_port() const override { return options_.source_port; }
 
   bool busy() const { return busy_; }
@@ -332,6 +333,7 @@ FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, const std::string&
   attributes_.gid = gid;
   attributes_.mtu_bytes = 4096;
   attributes_.inline_bytes = fabric.options_.inline_bytes;
+  attributes_.rate_limits = fabric.options_.rate_limits;
   attributes_.source_port_means = SourcePortMeans::kModify;
 }
 

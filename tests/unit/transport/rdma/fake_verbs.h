@@ -33,6 +33,7 @@ struct FakeVerbsOptions {
   uint64_t portion_bytes = 1 << 20;
   int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
   uint32_t inline_bytes = 64;
+  bool rate_limits = false;
   int event_copies = 1;        // of each event
   int64_t event_delay_ns = 0;  // the longest; events keep their order
 };
@@ -133,6 +134,8 @@ class FakeNic final : public VerbsNic {
   uint64_t not_ready() const { return not_ready_; }
   uint64_t access_errors() const { return access_errors_; }
   // Completions of queue pairs that ended before they were polled.
+  // Of the last queue pair whose rate was set; nothing: none was.
+  std::optional<uint64_t> last_rate() const { return last_rate_; }
   int64_t lost() const { return lost_; }
   // Delivers a completion that belongs to no request, as a faulty NIC might.
   void Inject(const Completion& completion) { Add(completion); }
@@ -169,6 +172,7 @@ class FakeNic final : public VerbsNic {
   bool armed_ = false;
   bool woken_ = false;
   bool port_up_ = true;
+  std::optional<uint64_t> last_rate_;
   bool failed_ = false;
   Counters counters_;
   uint64_t not_ready_ = 0;

@@ -83,6 +83,36 @@ TEST_F(RdmaLaneTest, TenantsShareNeitherQueuePairsNorMemory) {
   EXPECT_EQ(host(0).memory().UsageOf(nic(0)).regions, 2u) << "one for each tenant";
 }
 
+TEST_F(RdmaLaneTest, TheDeviceLimitsAQueuePairToTheSumOfItsLanes) {
+  struct Gate final : SendGate {
+    explicit Gate(uint64_t its_bps) : bps(its_bps) {}
+    uint64_t Allowance() override { return 1 << 20; }
+    uint64_t rate_bps() const override { return bps; }
+    void Sent(uint64_t) override {}
+    void OnTurnEnd(const Turn&) override {}
+    uint64_t bps;
+  };
+  Gate first(16'000'000'000), second(8'000'000'000);
+  Start(2, {.rate_limits = true});
+  Lane& lane = Open(0, 1);
+  lane.send->SetGate(&first);
+  const auto is_limited_to = [&](uint64_t bps) {
+    return RunUntil([&] { return nic(0).last_rate() == bps; });
+  };
+  ASSERT_TRUE(is_limited_to(17'000'000'000)) << "one sixteenth more than the payload";
+  Lane& other = Open(0, 1);
+  other.send->SetGate(&second);
+  EXPECT_TRUE(is_limited_to(25'500'000'000));
+  second.bps = 16'000'000'000;
+  EXPECT_TRUE(is_limited_to(34'000'000'000));
+  second.bps = 0;
+  EXPECT_TRUE(is_limited_to(0)) << "a lane without a limit may use what it can";
+  other.send.reset();
+  EXPECT_TRUE(is_limited_to(17'000'000'000));
+  EXPECT_FALSE(nic(1).last_rate().has_value()) << "a receiver sends no payload";
+  lane.send.reset();
+}
+
 TEST_F(RdmaLaneTest, ManyPeersNeedOneQueuePairPerClass) {
   constexpr size_t kPeers = 1'024;
   constexpr uint8_t kClasses = 4;
