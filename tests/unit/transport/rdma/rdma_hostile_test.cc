@@ -45,7 +45,7 @@ class RdmaHostileTest : public RdmaWorld {
     if (pair_ != nullptr) pair_->Leave(number_);
     pair_.reset();
     lane_ = std::make_unique<Lane>();
-    if (has_slots) lane_->slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    if (has_slots) GiveSlots(*lane_);
     lane_->recv = host(1).transport.MakeRecvLane(IdentityAt(false, 0, 1, 0, kTenant), kShape,
                                                  has_slots ? SpanOf(lane_->slots) : RegionSpan{});
     auto [own, peer] = ConnectStreams(0, 1);
@@ -277,7 +277,7 @@ class RdmaImpostorTest : public RdmaHostileTest {
   // Starts a lane to host 1, which makes the queue pairs.
   wire::PairFrame BeginLane() {
     lane_ = std::make_unique<Lane>();
-    lane_->slots.resize(size_t{kShape.slots} * kShape.slot_bytes);
+    GiveSlots(*lane_);
     lane_->recv = host(1).transport.MakeRecvLane(IdentityAt(false, 2, 1, 0, kTenant), kShape,
                                                  SpanOf(lane_->slots));
     AttachTo(*lane_->recv, /*pair_failed=*/0);

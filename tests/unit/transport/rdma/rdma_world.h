@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ inline std::string AddressOf(size_t host) {
 
 struct Lane {
   size_t from = 0, to = 0;
-  std::vector<std::byte> slots;
+  std::span<std::byte> slots;   // of the world: the NIC may write them after the lane's end
   std::unique_ptr<Region> own;  // instead of `slots`
   std::unique_ptr<SendLane> send;
   std::unique_ptr<RecvLane> recv;
@@ -102,6 +103,7 @@ class RdmaWorld : public testing::Test {
     hosts_.clear();
     nics_.clear();
     runners_.clear();
+    slots_.clear();
     fabric_.reset();
   }
 
@@ -128,7 +130,7 @@ class RdmaWorld : public testing::Test {
     lane.to = to;
     constexpr size_t kSlotsBytes = size_t{kShape.slots} * kShape.slot_bytes;
     if (own_slots) lane.own = std::make_unique<OwnSlots>(std::vector<std::byte>(kSlotsBytes));
-    if (has_slots && !own_slots) lane.slots.resize(kSlotsBytes);
+    if (has_slots && !own_slots) GiveSlots(lane);
     const RegionSpan slots = own_slots ? WholeOf(*lane.own) : SpanOf(lane.slots);
     lane.send = host(from).transport.MakeSendLane(IdentityAt(true, from, to, traffic_class, tenant),
                                                   kShape);
@@ -136,6 +138,9 @@ class RdmaWorld : public testing::Test {
                                                 kShape, has_slots ? slots : RegionSpan{});
     Attach(lane);
     return lane;
+  }
+  void GiveSlots(Lane& lane) {
+    lane.slots = slots_.emplace_back(size_t{kShape.slots} * kShape.slot_bytes);
   }
   void Attach(Lane& lane) {
     auto [sender, receiver] = ConnectStreams(lane.from, lane.to);
@@ -198,6 +203,7 @@ class RdmaWorld : public testing::Test {
   std::unique_ptr<FakeFabric> fabric_;
   std::vector<FakeNic*> nics_;
   std::vector<HeldRunner*> runners_;
+  std::deque<std::vector<std::byte>> slots_;
   std::vector<std::unique_ptr<RdmaHost<>>> hosts_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
