@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <random>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -174,11 +177,23 @@ void SimHost::Kill(SimNetwork& network) {
   rdma_.reset();
 }
 
+namespace {
+
+// MCCS_SIM_TRANSPORT=verbs: lanes use RDMA in all worlds.
+SimWorldOptions WithTransport(SimWorldOptions options) {
+  const char* const transport = std::getenv("MCCS_SIM_TRANSPORT");
+  const bool verbs = transport != nullptr && std::string_view(transport) == "verbs";
+  if (verbs && !options.verbs.has_value()) options.verbs = FakeVerbsOptions{};
+  return options;
+}
+
+}  // namespace
+
 SimWorld::SimWorld(const SimWorldOptions& options)
-    : options_(options), network_(clock_, options.seed, options.network) {
+    : options_(WithTransport(options)), network_(clock_, options.seed, options.network) {
   if (options.controller) controller_ = options.controller(clock_);
-  if (options.verbs.has_value()) {
-    fabric_ = std::make_unique<FakeFabric>(clock_, options.seed, *options.verbs);
+  if (options_.verbs.has_value()) {
+    fabric_ = std::make_unique<FakeFabric>(clock_, options.seed, *options_.verbs);
     fabric_->reachable = [this](const FakeNic& from, const FakeNic& to) {
       return !network_.Blocked(from.host(), to.host());
     };
