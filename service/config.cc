@@ -151,6 +151,7 @@ void ReadTransport(YamlReader& yaml, Config* config) {
   YamlReader keys = yaml.Child("rdma");
   keys.Field("devices", &rdma.devices);
   keys.Field("subnet", &rdma.subnet);
+  keys.Field("mtu", &rdma.mtu);
   keys.Field("service_level", &rdma.service_level);
   keys.Field("timeout", &rdma.timeout);
   keys.Field("retries", &rdma.retries);
@@ -166,6 +167,9 @@ void ReadTransport(YamlReader& yaml, Config* config) {
                 {"retries", rdma.retries, kMaxIbRetries}};
   for (const auto& [key, value, most] : limits) {
     if (value > most) keys.Reject(key, absl::StrCat("'", key, "': expected 0 to ", most));
+  }
+  if (absl::Status mtu = CheckMtu(rdma); !mtu.ok()) {
+    keys.Reject("mtu", absl::StrCat("'mtu': ", std::string(mtu.message())));
   }
   if (absl::Status timeouts = CheckTimeouts(rdma); !timeouts.ok()) {
     keys.Reject("timeout", absl::StrCat("'timeout': ", std::string(timeouts.message())));

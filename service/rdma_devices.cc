@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -77,10 +78,18 @@ bool HasAddress(const HostInventory& inventory, const std::string& address) {
   });
 }
 
+// `name`: "mlx5_0", or "mlx5_0/1" for one port.
+bool Names(const std::string& name, const IbPortInfo& port) {
+  return name == port.device || name == absl::StrCat(port.device, "/", port.port);
+}
+
 void ChooseUse(const RdmaConfig& config, const HostInventory& inventory, RdmaPort* port) {
   const IbPortInfo& info = port->info;
-  if (!config.devices.empty() &&
-      std::ranges::find(config.devices, info.device) == config.devices.end()) {
+  const bool named =
+      config.devices.empty() || std::ranges::any_of(config.devices, [&](const std::string& name) {
+        return Names(name, info);
+      });
+  if (!named) {
     port->reason = "`rdma.devices` in mccsd's configuration does not name it";
     return;
   }
@@ -159,6 +168,13 @@ absl::Status CheckSubnet(const std::string& text) {
       absl::StrCat("'", text, "': expected an IPv4 network such as 10.0.0.0/16"));
 }
 
+absl::Status CheckMtu(const RdmaConfig& config) {
+  const bool valid = config.mtu == 0 ||
+                     (std::has_single_bit(config.mtu) && config.mtu >= 256 && config.mtu <= 4096);
+  if (valid) return absl::OkStatus();
+  return absl::InvalidArgumentError("expected 256, 512, 1024, 2048 or 4096 bytes, or 0");
+}
+
 absl::Status CheckTimeouts(const RdmaConfig& config) {
   if (config.timeout == 0)
     return absl::InvalidArgumentError("0 means no timeout; expected 1 to 31");
@@ -195,7 +211,7 @@ RdmaSurvey ChooseRdmaPorts(const RdmaConfig& config, const Endpoint& listen,
   }
   for (const std::string& device : config.devices) {
     const bool known = std::ranges::any_of(
-        survey.ports, [&](const RdmaPort& port) { return port.info.device == device; });
+        survey.ports, [&](const RdmaPort& port) { return Names(device, port.info); });
     if (!known) survey.unknown_devices.push_back(device);
   }
   if (survey.ports.empty()) {
@@ -273,7 +289,8 @@ absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& 
     absl::StatusOr<std::unique_ptr<VerbsNic>> nic = OpenIbNic(
         {.device = port.info.device, .port = port.info.port, .gid_index = port.use->gid.index},
         reactor,
-        {.service_level = static_cast<uint8_t>(config.service_level),
+        {.mtu_bytes = static_cast<uint16_t>(config.mtu),
+         .service_level = static_cast<uint8_t>(config.service_level),
          .timeout = static_cast<uint8_t>(config.timeout),
          .retries = static_cast<uint8_t>(config.retries)});
     if (!nic.ok()) {

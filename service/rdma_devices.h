@@ -30,8 +30,9 @@ enum class TransportChoice : uint8_t {
 
 // `rdma` in the configuration.
 struct RdmaConfig {
-  std::vector<std::string> devices = {};  // to use; empty: all
+  std::vector<std::string> devices = {};  // to use, "mlx5_0" or "mlx5_0/1" (a port); empty: all
   std::string subnet = {};                // of their addresses, "10.0.0.0/16"; empty: any
+  uint32_t mtu = 0;                       // of payload per packet, bytes; 0: the port's
   uint32_t service_level = 0;
   uint32_t timeout = 13;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint32_t retries = 7;
@@ -39,6 +40,8 @@ struct RdmaConfig {
 
 // kInvalidArgument: packets would be repeated for longer than mccsd waits for a NIC.
 absl::Status CheckTimeouts(const RdmaConfig& config);
+// A power of two from 256 to 4096, or 0. kInvalidArgument otherwise.
+absl::Status CheckMtu(const RdmaConfig& config);
 // "10.0.0.0/16". kInvalidArgument: names the text.
 absl::Status CheckSubnet(const std::string& text);
 

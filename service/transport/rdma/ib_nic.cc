@@ -139,6 +139,9 @@ absl::Status IbNic::OpenDevice(const IbPort& port) {
   std::memcpy(attributes_.gid.data(), gid.raw, attributes_.gid.size());
   attributes_.lid = state.lid;
   attributes_.mtu_bytes = MtuBytes(state.active_mtu);
+  if (options.mtu_bytes != 0) {
+    attributes_.mtu_bytes = std::min(attributes_.mtu_bytes, options.mtu_bytes);
+  }
   if (state.link_layer != IBV_LINK_LAYER_INFINIBAND) {
     attributes_.source_port_means = SourcePortMeansOf(device_.get());
   }

@@ -51,6 +51,7 @@ struct IbPort {
 struct IbNicOptions {
   uint32_t receive_entries = 4096;  // of each receive queue
   uint32_t completions = 8192;      // at first; more as queue pairs are made
+  uint16_t mtu_bytes = 0;           // the longest payload of a packet; 0: the port's
   uint8_t service_level = 0;
   uint8_t timeout = 13;  // of an acknowledgement: 4.096 µs × 2^timeout
   uint8_t retries = 7;

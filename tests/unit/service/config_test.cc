@@ -32,11 +32,15 @@ class ServiceConfigTest : public testing::Test {
   }
 };
 
-TEST_F(ServiceConfigTest, TimeoutsOfRdmaAreShorterThanTheWaitForANic) {
+TEST_F(ServiceConfigTest, ChecksKeysOfRdma) {
   EXPECT_EQ(Rejection("rdma: {timeout: 18, retries: 7}\n"), "accepted");
   EXPECT_THAT(Rejection("rdma: {timeout: 19, retries: 7}\n"),
               Mentions("timeout", "7 `retries`", "17.2 s", "10 s"));
   EXPECT_THAT(Rejection("rdma: {timeout: 0}\n"), Mentions("timeout", "1 to 31"));
+  EXPECT_EQ(Rejection("rdma: {mtu: 1024}\n"), "accepted");
+  for (const char* mtu : {"128", "1000", "8192"}) {
+    EXPECT_THAT(Rejection(std::string("rdma: {mtu: ") + mtu + "}\n"), Mentions("mtu", "4096"));
+  }
   EXPECT_THAT(Rejection("rdma: {retries: 8}\n"), Mentions("retries", "0 to 7"));
 }
 

@@ -72,6 +72,10 @@ TEST(RdmaDevices, ReasonsNameTheDeviceTheValueAndTheRemedy) {
   EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.5.0.9")})), Mentions("address of this host"));
   EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.0.0.1")}, {.devices = {"mlx5_7"}})),
               Mentions("rdma.devices", "mlx5_7", "not there"));
+  EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.0.0.1")}, {.devices = {"mlx5_0/2"}})),
+              Mentions("rdma.devices", "mlx5_0/2", "not there"));
+  EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.0.0.1")}, {.devices = {"mlx5_0/1"}})),
+              IsEmpty());
   EXPECT_THAT(WhyNoRdma(Survey({Roce("mlx5_0", "10.0.0.1")}, {}, 8 * kMiB)),
               Mentions("locked memory", "8 MiB", "LimitMEMLOCK"));
   EXPECT_THAT(WhyNoRdma(Survey({})), Mentions("no RDMA device"));
