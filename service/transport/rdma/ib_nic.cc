@@ -161,6 +161,7 @@ absl::Status IbNic::MakeQueues() {
   completion_queue_ = {(library.create_cq)(device_.get(), completions, nullptr, channel_.get(), 0),
                        library.destroy_cq};
   if (completion_queue_ == nullptr) return Error("cannot make a completion queue");
+  completion_entries_ = static_cast<uint32_t>(completion_queue_->cqe);
   polled_.resize(kPolledAtOnce);
   return absl::OkStatus();
 }
@@ -216,9 +217,11 @@ absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbNic::MakeReceives(ibv_pd* doma
 }
 
 void IbNic::End(std::unique_ptr<IbReceiveQueue> queue) {
-  const std::lock_guard lock(mutex_);
-  receives_.erase(queue->id());
-  reserved_completions_ -= queue->entries();
+  {
+    const std::lock_guard lock(mutex_);
+    receives_.erase(queue->id());
+  }
+  ReturnCompletions(queue->entries());
 }
 
 absl::StatusOr<std::unique_ptr<IbReceiveQueue>> IbReceiveQueue::Make(const IbLibrary& library,
@@ -327,9 +330,9 @@ IbQueuePair::~IbQueuePair() {
 // An overflow would end the whole device for this daemon. Each request may complete, when a queue
 // pair fails, and each consumed receive entry does.
 absl::Status IbNic::ReserveCompletions(uint32_t count) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(resize_mutex_);
   const uint32_t needed = reserved_completions_ + count;
-  const auto have = static_cast<uint32_t>(completion_queue_->cqe);
+  const uint32_t have = completion_entries_;
   if (needed > have) {
     ibv_device_attr device{};
     (library.query_device)(device_.get(), &device);
@@ -341,13 +344,14 @@ absl::Status IbNic::ReserveCompletions(uint32_t count) {
           absl::StrCat("RDMA device ", attributes_.device, ": its completion queue has ", have,
                        " entries, and cannot get ", wanted, ": ", std::strerror(error)));
     }
+    completion_entries_ = static_cast<uint32_t>(completion_queue_->cqe);
   }
   reserved_completions_ = needed;
   return absl::OkStatus();
 }
 
 void IbNic::ReturnCompletions(uint32_t count) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(resize_mutex_);
   reserved_completions_ -= count;
 }
 

@@ -151,10 +151,7 @@ class IbNic final : public VerbsNic {
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(
       ProtectionDomain& domain, const QueuePairOptions& pair_options) override;
   size_t Poll(std::span<Completion> completions) override;
-  uint32_t completion_entries() const override {
-    const std::lock_guard lock(mutex_);
-    return static_cast<uint32_t>(completion_queue_->cqe);
-  }
+  uint32_t completion_entries() const override { return completion_entries_; }
   std::optional<VerbsEvent> TakeEvent() override;
   void Arm() override;
   Counters counters() const override { return counters_; }
@@ -195,8 +192,11 @@ class IbNic final : public VerbsNic {
   std::vector<ibv_wc> polled_;
   std::optional<std::string> failure_;  // of the device: not reported yet
   bool failed_ = false;
-  mutable std::mutex mutex_;
-  uint32_t reserved_completions_ = 0;             // guarded by mutex_
+  std::atomic<uint32_t> completion_entries_ = 0;  // of completion_queue_
+  // Held while a job waits for the device, never by the engine.
+  std::mutex resize_mutex_;
+  uint32_t reserved_completions_ = 0;             // guarded by resize_mutex_
+  std::mutex mutex_;                              // held for a moment
   uint64_t last_queue_ = 0;                       // guarded by mutex_
   std::map<uint64_t, IbReceiveQueue*> receives_;  // guarded by mutex_
   Readiness completion_ready_;
