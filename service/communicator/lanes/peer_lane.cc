@@ -130,7 +130,8 @@ void OutgoingLane::StartDial() {
   dial_route_ = options.route;
   dial_ = std::make_unique<Dial>(access_, options);
   const bool doubles = restart_after_ns_ != 0 && !routes_.has_others();
-  restart_after_ns_ = doubles ? 2 * restart_after_ns_ : kRestartDialNs;
+  restart_after_ns_ =
+      doubles ? std::min(2 * restart_after_ns_, kLaneReconnectTimeoutNs) : kRestartDialNs;
   restart_dial_at_ = kNever;
   if (attached_) restart_dial_at_ = now + restart_after_ns_;
   if (!attached_ && routes_.has_others()) restart_dial_at_ = now + kRestartFirstDialNs;
@@ -230,6 +231,7 @@ void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
   if (gate_ != nullptr) SetNic();
   attached_ = true;
   lost_at_peer_ = false;
+  restart_after_ns_ = 0;
   // Until the lane is ready: if the peer ends each connection, the next dial does not follow at
   // once.
   redial_at_ = access_.clock->Now() + kDialAgainNs;
@@ -292,10 +294,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     return Named(over, channel(), options_.route.to);
   }
   if (lane_->state() == LaneState::kReady) redial_at_ = 0;
-  if (attached_ && !reconnect_timeout_.started()) {
-    attempt_ = 0;
-    restart_after_ns_ = 0;
-  }
+  if (attached_ && !reconnect_timeout_.started()) attempt_ = 0;
   return absl::OkStatus();
 }
 
