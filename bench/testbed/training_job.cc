@@ -41,8 +41,7 @@ void Watch(ncclComm_t comm) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Alternates compute and all-reduce until it is terminated or fails; prints the duration of "
-      "each "
-      "step");
+      "each step");
   size_t bytes = 0;
   double compute_ms = 0;
   app.add_option("--bytes", bytes, "bytes of float32 to all-reduce")

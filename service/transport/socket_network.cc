@@ -42,19 +42,24 @@ absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family) {
   return address;
 }
 
-Endpoint ToEndpoint(const SocketAddress& address) {
+// Empty for other families than IPv4 and IPv6.
+Endpoint ToEndpoint(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (address.family() == AF_INET) {
-    const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
-    inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-    return {.host = text, .port = ntohs(in->sin_port)};
+  if (address.sa_family == AF_INET) {
+    const auto& in = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+    return {.host = text, .port = ntohs(in.sin_port)};
   }
-  if (address.family() == AF_INET6) {
-    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-    inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-    return {.host = text, .port = ntohs(in6->sin6_port)};
+  if (address.sa_family == AF_INET6) {
+    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(address);
+    inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
+    return {.host = text, .port = ntohs(in6.sin6_port)};
   }
   return {};
+}
+
+Endpoint ToEndpoint(const SocketAddress& address) {
+  return ToEndpoint(reinterpret_cast<const sockaddr&>(address.storage));
 }
 
 Endpoint LocalEndpoint(int fd) {
@@ -352,15 +357,7 @@ bool SocketNetwork::HasLink(const std::string& address) {
   if (address.empty() || getifaddrs(&list) != 0) return true;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    char text[INET6_ADDRSTRLEN] = "";
-    const void* const raw =
-        family == AF_INET ? static_cast<const void*>(
-                                &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr)
-                          : &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-    if (inet_ntop(family, raw, text, sizeof(text)) == nullptr || address != text) continue;
+    if (entry->ifa_addr == nullptr || ToEndpoint(*entry->ifa_addr).host != address) continue;
     return (entry->ifa_flags & IFF_RUNNING) != 0;
   }
   return true;

@@ -23,25 +23,25 @@ DialRoute LaneRoutes::Attempt(int attempt, const DialRoute& current, const DialR
                               const HasLink& has_link) const {
   const bool current_has_link = has_link(current.connect.source_host);
   if (attempt % 2 == 0 && current_has_link) return current;
-  std::vector<DialRoute> others = Alternatives(current, chosen);
-  std::erase_if(others,
-                [&](const DialRoute& route) { return !has_link(route.connect.source_host); });
+  const std::vector<DialRoute> others = Alternatives(current, chosen, has_link);
   if (others.empty()) return current;
   return others[static_cast<size_t>(current_has_link ? attempt / 2 : attempt) % others.size()];
 }
 
-std::vector<DialRoute> LaneRoutes::Alternatives(const DialRoute& current,
-                                                const DialRoute& chosen) const {
+std::vector<DialRoute> LaneRoutes::Alternatives(const DialRoute& current, const DialRoute& chosen,
+                                                const HasLink& has_link) const {
   std::vector<DialRoute> others;
-  if (!SameNics(chosen, current)) others.push_back(chosen);
+  if (!SameNics(chosen, current) && has_link(chosen.connect.source_host)) others.push_back(chosen);
   if (!has_others()) return others;
   const auto first_nic = static_cast<std::ptrdiff_t>(others.size());
   const size_t own_position = PositionOf(*own_, current.connect.source_host);
   const size_t peer_position = PositionOf(*peer_, current.to.host);
   for (size_t i = 1; i <= own_->size(); ++i) {
+    const std::string& source = (*own_)[(own_position + i) % own_->size()];
+    if (!has_link(source)) continue;  // a system call, so once for each NIC
     for (size_t j = 1; j <= peer_->size(); ++j) {
       DialRoute route = current;
-      route.connect = {.source_host = (*own_)[(own_position + i) % own_->size()], .source_port = 0};
+      route.connect = {.source_host = source, .source_port = 0};
       route.to.host = (*peer_)[(peer_position + j) % peer_->size()];
       if (!SameNics(route, current) && !SameNics(route, chosen)) others.push_back(route);
     }

@@ -35,7 +35,7 @@ class LaneRoutes {
   // `own` and `peer` may be null: no others.
   LaneRoutes(Addresses own, Addresses peer) : own_(std::move(own)), peer_(std::move(peer)) {}
 
-  // There may be another route than `route`.
+  // There is more than one pair of NICs.
   bool has_others() const {
     return own_ != nullptr && peer_ != nullptr && own_->size() * peer_->size() > 1;
   }
@@ -45,7 +45,9 @@ class LaneRoutes {
                     const HasLink& has_link) const;
 
  private:
-  std::vector<DialRoute> Alternatives(const DialRoute& current, const DialRoute& chosen) const;
+  // Those whose source has a link.
+  std::vector<DialRoute> Alternatives(const DialRoute& current, const DialRoute& chosen,
+                                      const HasLink& has_link) const;
 
   Addresses own_;
   Addresses peer_;

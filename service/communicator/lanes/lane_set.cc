@@ -47,10 +47,10 @@ absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
 }
 
 absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
+  const std::vector<std::string> served = options_.transport->Addresses();
   for (size_t c = 0; c < strategy.channels.size(); ++c) {
     const std::string address = AddressOn(strategy.channels[c], options_.self);
     if (address.empty()) continue;
-    const std::vector<std::string> served = options_.transport->Addresses();
     const bool serves = served.empty() || std::ranges::find(served, address) != served.end();
     if (!serves) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -114,7 +114,7 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, La
 }
 
 // The first packet of a connection that is lost is sent again only after a second. A lane that is
-// to be restored does not wait so long: it starts anew, each time later, or on another route.
+// to be restored redials sooner: on another route if there is one, else after twice the time.
 void OutgoingLane::StartDial() {
   const MonotonicNs now = access_.clock->Now();
   DialOptions options = options_;
