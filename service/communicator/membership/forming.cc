@@ -23,7 +23,7 @@ constexpr int64_t kOpeningTimeoutNs = 30 * kNsPerSec;
 // start of a job noticeably.
 constexpr int64_t kProposalTimeoutNs = 200 * kNsPerMs;
 
-// Of a roster that a forwarder sends: it is buffered before it can be checked.
+// Of a roster: it is buffered and parsed before it can be checked.
 uint32_t MostRosterBytes(int ranks) {
   const uint64_t bytes = (64u << 10) + kMaxJoinBytes * static_cast<uint64_t>(std::max(ranks, 1));
   return static_cast<uint32_t>(std::min<uint64_t>(bytes, kMaxPeerMessageBytes));

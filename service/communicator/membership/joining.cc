@@ -36,7 +36,9 @@ absl::Status Joining::PollDial() {
   }
   auto connection = dial_->Poll();
   if (connection.ok()) {
-    if (*connection != nullptr) link_ = std::make_unique<PeerLink>(std::move(*connection));
+    if (*connection != nullptr) {
+      link_ = std::make_unique<PeerLink>(std::move(*connection), options_.most_roster_bytes);
+    }
     return absl::OkStatus();
   }
   // Rank 0's daemon does not listen there yet, or an earlier job still uses the address.

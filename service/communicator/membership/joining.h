@@ -39,6 +39,8 @@ struct JoiningOptions {
   bool keep_dialing = false;
   TreeRelay* relay = nullptr;
   std::string tenant = {};  // of the communicator
+  // Of a message of the rendezvous, or of a forwarder. One turn of the engine parses a roster, so
+  // its size must fit the communicator.
   uint32_t most_roster_bytes = kMaxPeerMessageBytes;
   Log* log = nullptr;
 };

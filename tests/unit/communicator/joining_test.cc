@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
@@ -24,6 +25,7 @@ constexpr char kThere[] = "10.0.0.2";
 constexpr char kFar[] = "10.0.0.3";
 constexpr uint16_t kPort = 7000;
 constexpr CommId kId{0x2a};
+constexpr uint32_t kMostRosterBytes = 4096;
 
 peer::Join JoinOf(int rank) {
   peer::Join join;
@@ -81,6 +83,7 @@ class JoiningTest : public testing::Test {
                                 .waker = &turn_},
                        .keep_dialing = keep_dialing,
                        .relay = &relay_,
+                       .most_roster_bytes = kMostRosterBytes,
                        .log = &log_});
     started_ = clock_.Now();
   }
@@ -222,6 +225,14 @@ TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
   link_->Send(Roster());
   ASSERT_TRUE(Run([&] { return roster_.has_value(); }));
   EXPECT_EQ(*roster_, Roster().roster());
+}
+
+TEST_F(JoinedTest, RefusesRosterThatIsTooLongForTheCommunicator) {
+  peer::Message message;
+  message.set_roster(std::string(kMostRosterBytes, 'x'));
+  link_->Send(message);
+  ASSERT_TRUE(RunToError());
+  EXPECT_THAT(error(), HasSubstr(absl::StrCat("at most ", kMostRosterBytes)));
 }
 
 // ---- A forwarded roster -------------------------------------------------------------------------
