@@ -44,6 +44,8 @@ bool IsNumericAddress(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
+bool IsWildcardAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
 bool IsLoopbackAddress(const std::string& host) {
   in_addr v4;
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;

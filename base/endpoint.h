@@ -25,6 +25,8 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
 // An IPv4 or IPv6 address in digits, without brackets and without a scope.
 bool IsNumericAddress(const std::string& host);
+// 0.0.0.0 or ::, in this spelling: all addresses of a host.
+bool IsWildcardAddress(const std::string& host);
 // 127.0.0.0/8 or ::1. False for what is not numeric.
 bool IsLoopbackAddress(const std::string& host);
 

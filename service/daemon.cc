@@ -62,13 +62,11 @@ namespace {
 // Ports below are reserved for the machine's own services.
 constexpr uint16_t kFirstFreePort = 1024;
 
-bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
-
 // True if a connection to `at` reaches a listener at `open`.
 bool IncludesAddress(const Endpoint& open, const Endpoint& at) {
   const bool one_family =
       (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
-  return open == at || (open.port == at.port && IsWildcard(open.host) && one_family);
+  return open == at || (open.port == at.port && IsWildcardAddress(open.host) && one_family);
 }
 
 // The address at which rank 0's host listens for the ranks of `id`. If the name resolves to a

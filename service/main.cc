@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
@@ -112,7 +113,7 @@ int WorkersFor(const Config& config) {
 
 // A daemon that listens on all addresses advertises the first one that is not loopback.
 std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
-  if (listen.host != "0.0.0.0" && listen.host != "::") return listen.host;
+  if (!IsWildcardAddress(listen.host)) return listen.host;
   return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
 }
 

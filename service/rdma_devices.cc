@@ -126,7 +126,7 @@ void ChooseUse(const RdmaConfig& config, const HostInventory& inventory, RdmaPor
 }
 
 bool ListensAt(const std::string& listen, const std::string& address) {
-  return listen == "0.0.0.0" || listen == "::" || listen == address;
+  return IsWildcardAddress(listen) || listen == address;
 }
 
 uint64_t PhysicalBytes() {

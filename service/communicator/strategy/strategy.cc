@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "proto/strategy.pb.h"
 
@@ -22,7 +23,7 @@ size_t PositionOf(const ChannelStrategy& channel, HostIndex host) {
 
 // 0: not a numeric address, or the wildcard.
 int FamilyOf(const std::string& address) {
-  if (address == "0.0.0.0" || address == "::") return 0;
+  if (IsWildcardAddress(address)) return 0;
   in6_addr parsed;
   for (const int family : {AF_INET, AF_INET6}) {
     if (inet_pton(family, address.c_str(), &parsed) == 1) return family;

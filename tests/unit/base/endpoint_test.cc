@@ -31,6 +31,11 @@ TEST(LoopbackAddress, IsAWholeNetworkInIpv4) {
     EXPECT_FALSE(IsLoopbackAddress(bad)) << bad;
 }
 
+TEST(WildcardAddress, OfEitherFamily) {
+  for (const char* good : {"0.0.0.0", "::"}) EXPECT_TRUE(IsWildcardAddress(good)) << good;
+  for (const char* bad : {"", "::1", "10.0.0.0", "*"}) EXPECT_FALSE(IsWildcardAddress(bad)) << bad;
+}
+
 TEST(ResolveHost, PrefersIpv4) { EXPECT_EQ(*ResolveHost("localhost"), "127.0.0.1"); }
 
 TEST(ResolveHost, CanonicalizesAddresses) {
