@@ -19,6 +19,8 @@ MAY_INCLUDE = {
     "topology": ["base"],
     # Only the kinds, types and operators of operations, no wire formats.
     "algorithms": ["base", "proto/operation.h"],
+    # Compiled for GPUs, too: only the types and operators of operations.
+    "kernels": ["base", "proto/operation.h"],
     "service": ["base", "proto", "algorithms",
                 # Host discovery and locality order only, not the cluster's model.
                 "topology/host_discovery.h", "topology/position.h",
@@ -36,9 +38,9 @@ MAY_INCLUDE = {
     "tools": ["base", "proto"],
     "examples": [],
     # Benchmarks of many hosts run in the simulator.
-    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "tests/sim",
+    "bench": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "tests/sim",
               "tests/unit/transport/rdma"],
-    "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
+    "tests": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "emulation",
               "lab", "tools", "bench", "free_hooks"],
 }
 
