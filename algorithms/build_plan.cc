@@ -270,19 +270,20 @@ void PlanBuild::BuildNext() {
   const ChannelId channel(static_cast<int32_t>(number));
   last_parts_ = 0;
   const uint64_t before = program_ == nullptr ? 0 : program_->parts();
+  const LocalIndex home = HomeOf(*orders_, *layout_, number, self_);
   if (PacksParts(plan_) && number > 0) {  // has no rounds, and needs no lanes
-    plan_.programs.push_back({.channel = channel, .steps = {}});
+    plan_.programs.push_back({.channel = channel, .home = home, .steps = {}});
     return;
   }
   if (program_ == nullptr) {
-    const Ring ring(*layout_, orders_->rings[number], channel, self_,
-                    HomeOf(*orders_, *layout_, number, self_));
+    const Ring ring(*layout_, orders_->rings[number], channel, self_, home);
     program_ = BeginProgram(plan_.key, *layout_, ring);
   }
   while (!program_->done() && program_->parts() < before + kPartsAtOnce) program_->BuildNext();
   last_parts_ = program_->parts() - before;
   if (!program_->done()) return;
   plan_.programs.push_back(program_->Take());
+  plan_.programs.back().home = home;
   program_.reset();
 }
 

@@ -59,53 +59,23 @@ Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slo
   const uint64_t unit = kAlignmentBytes / SizeOf(type);
   const uint64_t blocks = static_cast<uint64_t>(plan.blocks);
   const bool cut = plan.count_spans_blocks && blocks > 1;
-  total_ = plan.count_spans_blocks ? count : count * blocks;
-  block_elements_ = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
+  division_.total = plan.count_spans_blocks ? count : count * blocks;
+  division_.block_elements = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
   const uint64_t longest = BlockLength(0);
   const SliceBounds bounds = BoundsOf(plan, unit, slot_bytes);
   const bool packs = PacksParts(plan);
   const uint64_t channels =
       packs ? 1 : std::min<uint64_t>(plan.programs.size(), longest / bounds.least);
-  channel_elements_ = AlignUp(CeilDiv(longest, std::max<uint64_t>(channels, 1)), unit);
-  parts_ = static_cast<uint64_t>(plan.parts);
-  if (packs) round_parts_ = PackedParts(plan, bounds, longest);
-  turns_ = CeilDiv(parts_, round_parts_);
-  if (round_parts_ > 1) {
-    slice_elements_ = channel_elements_;
+  division_.channel_elements = AlignUp(CeilDiv(longest, std::max<uint64_t>(channels, 1)), unit);
+  division_.parts = static_cast<uint64_t>(plan.parts);
+  if (packs) division_.round_parts = PackedParts(plan, bounds, longest);
+  division_.turns = CeilDiv(division_.parts, division_.round_parts);
+  if (division_.round_parts > 1) {
+    division_.slice_elements = division_.channel_elements;
     return;
   }
-  slice_elements_ = SliceElements(bounds, std::min(longest, channel_elements_), unit);
-}
-
-uint64_t Geometry::rounds(ChannelId channel) const { return slices(channel) * turns_; }
-
-IndexRange Geometry::Parts(uint64_t round) const {
-  const uint64_t begin = turns_ == 1 ? 0 : round % turns_ * round_parts_;
-  return {begin, std::min(parts_, begin + round_parts_)};
-}
-
-uint64_t Geometry::slices(ChannelId channel) const {
-  const uint64_t begin = static_cast<uint64_t>(channel.value()) * channel_elements_;
-  const uint64_t longest = BlockLength(0);
-  if (begin >= longest) return 0;
-  return CeilDiv(std::min(channel_elements_, longest - begin), slice_elements_);
-}
-
-Extent Geometry::Slice(ChannelId channel, uint64_t round, int32_t block) const {
-  const uint64_t share = static_cast<uint64_t>(channel.value()) * channel_elements_;
-  const uint64_t begin = share + SliceOf(round) * slice_elements_;
-  const uint64_t end =
-      std::min({begin + slice_elements_, share + channel_elements_, BlockLength(block)});
-  return {.begin = begin, .count = end > begin ? end - begin : 0};
-}
-
-uint64_t Geometry::BlockOffset(int32_t block) const {
-  return static_cast<uint64_t>(block) * block_elements_;
-}
-
-uint64_t Geometry::BlockLength(int32_t block) const {
-  const uint64_t offset = BlockOffset(block);
-  return offset < total_ ? std::min(block_elements_, total_ - offset) : 0;
+  division_.slice_elements =
+      SliceElements(bounds, std::min(longest, division_.channel_elements), unit);
 }
 
 }  // namespace mccs

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 
+#include "algorithms/division.h"
 #include "algorithms/plan.h"
 
 namespace mccs {
@@ -34,12 +35,6 @@ inline constexpr uint64_t kLocalSliceBytes = 256 << 10;
 // than a slice for each. A straight slice has no fewer bytes, if its block has.
 inline constexpr uint64_t kMaxPackedBytes = 16 << 10;
 
-// A run of elements within a block.
-struct Extent {
-  uint64_t begin = 0;  // elements from the start of the block
-  uint64_t count = 0;
-};
-
 // The division of one operation: `total` elements in blocks of equal size; the last blocks of an
 // all-reduce may be short or empty. A cheap value, without allocation.
 class Geometry {
@@ -49,27 +44,26 @@ class Geometry {
   Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes);
 
   // Rounds of a channel; 0 if it has no elements. The same on every host.
-  uint64_t rounds(ChannelId channel) const;
+  uint64_t rounds(ChannelId channel) const { return division_.Rounds(channel.value()); }
   // The parts that a round takes.
-  IndexRange Parts(uint64_t round) const;
+  IndexRange Parts(uint64_t round) const { return division_.Parts(round); }
   // Number of slices of a block on the channel, and which of them a round takes.
-  uint64_t slices(ChannelId channel) const;
-  uint64_t SliceOf(uint64_t round) const { return turns_ == 1 ? round : round / turns_; }
+  uint64_t slices(ChannelId channel) const { return division_.Slices(channel.value()); }
+  uint64_t SliceOf(uint64_t round) const { return division_.SliceOf(round); }
   // The slice of `block` in round `round` of `channel`; count 0 if the block is too short.
-  Extent Slice(ChannelId channel, uint64_t round, int32_t block) const;
+  Extent Slice(ChannelId channel, uint64_t round, int32_t block) const {
+    return division_.Slice(channel.value(), round, block);
+  }
   // Element offset of `block` in a blocked buffer.
-  uint64_t BlockOffset(int32_t block) const;
+  uint64_t BlockOffset(int32_t block) const { return division_.BlockOffset(block); }
   // Elements of `block`.
-  uint64_t BlockLength(int32_t block) const;
+  uint64_t BlockLength(int32_t block) const { return division_.BlockLength(block); }
+
+  // The same as plain numbers, for a kernel.
+  const Division& division() const { return division_; }
 
  private:
-  uint64_t total_ = 0;
-  uint64_t block_elements_ = 0;
-  uint64_t channel_elements_ = 0;  // per block and channel
-  uint64_t slice_elements_ = 0;
-  uint64_t parts_ = 1;
-  uint64_t round_parts_ = 1;  // in a round
-  uint64_t turns_ = 1;        // rounds for all parts
+  Division division_;
 };
 
 // The largest number of parts that a round takes, with any count.

@@ -25,52 +25,44 @@
 #include <cstdint>
 #include <span>
 
+#include "algorithms/issue_cursor.h"
 #include "algorithms/plan.h"
 
 namespace mccs {
 
-struct StepInstance {
-  uint64_t round = 0;
-  uint16_t step = 0;
-};
-
-// A cursor over the order. Never allocates; constant time per step.
-// LIFETIME: the program and the list of steps outlive the cursor.
-class IssueOrder {
+// All steps of a program, or some of them.
+class ProgramSteps {
  public:
-  // At the end of an empty order.
-  IssueOrder() = default;
-  // REQUIRES: stages never decrease from step to step.
-  IssueOrder(const Program& program, uint64_t rounds, uint32_t skew);
-  // The same order, of `steps` alone: ascending positions in the program.
-  IssueOrder(const Program& program, std::span<const uint16_t> steps, uint64_t rounds,
-             uint32_t skew);
+  ProgramSteps() = default;
+  explicit ProgramSteps(const Program& program)
+      : program_(&program), count_(program.steps.size()) {}
+  // Ascending positions in the program.
+  ProgramSteps(const Program& program, std::span<const uint16_t> steps)
+      : program_(&program), steps_(steps.data()), count_(steps.size()) {}
 
-  bool done() const { return group_begin_ == rounds_; }
-  // REQUIRES: !done().
-  StepInstance current() const { return {.round = round_, .step = StepAt(position_)}; }
-  void Advance();
+  size_t size() const { return count_; }
+  uint16_t step(size_t position) const {
+    return steps_ == nullptr ? static_cast<uint16_t>(position) : steps_[position];
+  }
+  uint16_t stage(size_t position) const { return program_->steps[step(position)].stage; }
 
  private:
-  uint16_t StepAt(size_t position) const {
-    return all_ ? static_cast<uint16_t>(position) : steps_[position];
-  }
-  uint16_t StageAt(size_t position) const { return program_->steps[StepAt(position)].stage; }
-  void EnterFirstGroup(uint64_t rounds, uint32_t skew);
-  void EnterStage(size_t begin);
-
   const Program* program_ = nullptr;
-  bool all_ = true;  // all steps of the program, else steps_
-  std::span<const uint16_t> steps_;
-  size_t count_ = 0;  // of the steps
-  uint64_t rounds_ = 0;
-  uint64_t group_rounds_ = 0;
-  uint64_t group_begin_ = 0;  // first round of the group
-  uint64_t group_end_ = 0;
-  size_t stage_begin_ = 0;  // positions of the stage
-  size_t stage_end_ = 0;
-  uint64_t round_ = 0;  // the current instance
-  size_t position_ = 0;
+  const uint16_t* steps_ = nullptr;  // null: all
+  size_t count_ = 0;
+};
+
+// LIFETIME: the program and the list of steps outlive the cursor.
+class IssueOrder : public IssueCursor<ProgramSteps> {
+ public:
+  IssueOrder() = default;
+  // REQUIRES: stages never decrease from step to step.
+  IssueOrder(const Program& program, uint64_t rounds, uint32_t skew)
+      : IssueCursor(ProgramSteps(program), rounds, skew) {}
+  // The same order, of `steps` alone: ascending positions in the program.
+  IssueOrder(const Program& program, std::span<const uint16_t> steps, uint64_t rounds,
+             uint32_t skew)
+      : IssueCursor(ProgramSteps(program, steps), rounds, skew) {}
 };
 
 }  // namespace mccs

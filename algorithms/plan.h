@@ -47,8 +47,8 @@
 //  - Staging slot n mod s of s may be written once send n − s is acknowledged. There may be fewer
 //    staging slots than receive slots, but at least one.
 //  - A receive into kOutput may write there from its start on. A slice that arrives earlier stays
-//    in the slot and is copied; or a slice may wait at its sender until its receive starts. So start
-//    receives early: as soon as slice n − slots is released.
+//    in the slot and is copied; or a slice may wait at its sender until its receive starts. So
+//    start receives early: as soon as slice n − slots is released.
 //  - A copy of a place onto itself (in place; one source, neither scale nor finish) is omitted.
 //  - A slice without elements is sent too. Pieces are contiguous in a slot.
 //  - In a list of n places or combines, part p of Plan::parts has the entries from p⌈n/parts⌉ on,
@@ -69,6 +69,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "algorithms/algorithm.h"
+#include "algorithms/division.h"
 #include "base/ids.h"
 #include "proto/operation.h"
 
@@ -154,6 +155,7 @@ struct Step {
 // A host's work on one channel.
 struct Program {
   ChannelId channel;
+  LocalIndex home{};  // the home rank of the channel on this host (ChannelOrders)
   std::vector<Step> steps;
   // Maximum length of a chain of slices of one round each of which waits for the one before, on any
   // host, if no slice waits for a slot. For the cost model.
@@ -207,21 +209,6 @@ inline uint64_t PartsOf(const Plan& plan) {
 
 // Whether a slice may have several parts. Then all rounds are on the first channel.
 inline bool PacksParts(const Plan& plan) { return plan.key.packed && plan.parts > 1; }
-
-// Parts or entries [begin, end).
-struct IndexRange {
-  size_t begin = 0;
-  size_t end = 0;
-  size_t size() const { return end - begin; }
-};
-
-// The entries of some of `parts` parts, in a list of `size` entries.
-inline IndexRange PartEntries(const IndexRange& range, size_t size, int32_t parts) {
-  const auto all = static_cast<size_t>(parts);
-  if (range.size() == all) return {0, size};
-  const size_t each = (size + all - 1) / all;
-  return {std::min(size, range.begin * each), std::min(size, range.end * each)};
-}
 
 // Builds the plan of `self`: on rings of hosts (ring.h), on two trees of them (tree.h), directly
 // from host to host (direct.h), on a tree per host (pat.h), or on a grid of them (grid.h). One

@@ -65,10 +65,4 @@ bool Composes(const Program& program, const ProgramLanes::Lane& lane) {
   });
 }
 
-RoundGroup GroupOf(uint64_t round, uint64_t rounds, uint32_t skew) {
-  const uint64_t group_rounds = uint64_t{skew} + 1;
-  const uint64_t begin = round - round % group_rounds;
-  return {.begin = begin, .size = std::min(group_rounds, rounds - begin)};
-}
-
 }  // namespace mccs

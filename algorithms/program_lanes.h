@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/issue_cursor.h"
 #include "algorithms/plan.h"
 
 namespace mccs {
@@ -18,13 +19,7 @@ struct ProgramLanes {
     HostIndex peer{};
     std::vector<uint16_t> steps;  // ascending positions in the program
   };
-  // The position of a send or receive in its lane.
-  struct Position {
-    uint32_t lane = 0;      // in `sends` or `receives`
-    uint32_t before = 0;    // steps of the lane in earlier stages
-    uint32_t in_stage = 0;  // steps of the lane in the same stage
-    uint32_t index = 0;     // among those
-  };
+  using Position = LanePosition;
 
   // In the order of their first steps.
   std::vector<Lane> sends;
@@ -37,22 +32,6 @@ ProgramLanes LanesOf(const Program& program);
 // Whether the program composes slices of this outgoing lane in staging slots, so that the lane
 // needs staging memory.
 bool Composes(const Program& program, const ProgramLanes::Lane& lane);
-
-// The group of a round (issue_order.h).
-struct RoundGroup {
-  uint64_t begin = 0;  // the first round
-  uint64_t size = 0;   // rounds
-};
-// REQUIRES: round < rounds.
-RoundGroup GroupOf(uint64_t round, uint64_t rounds, uint32_t skew);
-
-// The number of the slice of the step at `position` in `round`, counted over one run.
-// REQUIRES: `group` is that of the round.
-inline uint64_t SliceIndex(const ProgramLanes::Position& position, uint64_t lane_steps,
-                           const RoundGroup& group, uint64_t round) {
-  return group.begin * lane_steps + position.before * group.size +
-         (round - group.begin) * position.in_stage + position.index;
-}
 
 }  // namespace mccs
 

@@ -10,14 +10,14 @@
 
 #include <cstring>
 
+#include "base/portable.h"
+
 #ifdef __CUDACC__
-#define MCCS_HOST_DEVICE __host__ __device__
 #define MCCS_INLINE __host__ __device__ __forceinline__
 #define MCCS_NO_INLINE __host__ __device__ __noinline__
 #define MCCS_UNROLL _Pragma("unroll")
 #define MCCS_NO_UNROLL _Pragma("unroll 1")
 #else
-#define MCCS_HOST_DEVICE
 #define MCCS_INLINE inline __attribute__((always_inline))
 #define MCCS_NO_INLINE __attribute__((noinline))
 #define MCCS_UNROLL _Pragma("GCC unroll 16")

@@ -7,9 +7,9 @@
 // (channels share neither lanes nor memory; that is checked first):
 //
 //  - Deadlock. Take the strictest executor that the rules allow: a step starts only after all older
-//    ones of its program have started, a receive only when its slot is free, a group of rounds only
-//    after the one before is done. If its graph has no cycle, it always completes. Every other
-//    executor waits for a subset, so its graph has no cycle either.
+//    ones of its program are done (sends: posted), a receive only when its slot is free, a group of
+//    rounds only after the one before is done. If its graph has no cycle, it always completes.
+//    Every other executor waits for a subset, so its graph has no cycle either.
 //  - Races. Take the loosest executor: only the waits that the rules and the wire enforce. Two
 //    accesses to the same memory, one of them a write, must be ordered by a path in its graph, from
 //    the end of one to the begin of the other. This order then holds for every executor.

@@ -240,7 +240,7 @@ TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
 // another.
 TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
   Bench bench({1, 1, 1}, KeyOf(OpKind::kAllToAll));
-  std::swap(bench.step(0, 1).peer, bench.step(0, 3).peer);
+  std::swap(bench.step(0, 1).pieces, bench.step(0, 3).pieces);
   EXPECT_THAT(bench.Verdict(), HasSubstr("block 0 of the output of rank 1 has rank 0's input"));
   Bench twice({1, 1, 1}, KeyOf(OpKind::kAllToAll));
   twice.step(0, 1).peer = twice.step(0, 3).peer;

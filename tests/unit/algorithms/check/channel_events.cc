@@ -329,7 +329,8 @@ void ChannelEvents::AddStrictWaits(const Host& host) {
   const size_t group_size = group_rounds * host.program->steps.size();
   for (size_t i = 1; i < host.order.size(); ++i) {
     const Instance& instance = instances_[host.order[i]];
-    graph_.StrictWait(instance.begin, instances_[host.order[i - 1]].begin);
+    const Instance& before = instances_[host.order[i - 1]];
+    graph_.StrictWait(instance.begin, before.step->kind == StepKind::kSend ? before.begin : before.end);
     if (i % group_size != 0) continue;
     for (size_t before = i - group_size; before < i; ++before) {
       graph_.StrictWait(instance.begin, instances_[host.order[before]].end);

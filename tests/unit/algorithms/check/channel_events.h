@@ -16,9 +16,11 @@
 //   n − slots released → n begin (send)
 //   n − staging slots end → begin of the combine that stages n
 //
-// Added by the strictest executor: begins in IssueOrder; a receive begins when slice n − slots is
-// released; a group begins when all rounds of the one before are done; R begin → S delivered, because
-// a transport that writes straight into the output waits for its place (SendLane::WaitForPlaces).
+// Added by the strictest executor, which runs one step after the other, in IssueOrder, and posts
+// sends without waiting for them: begin of a send, end of other steps → begin of the next; a
+// receive begins when slice n − slots is released; a group begins when all rounds of the one before
+// are done; R begin → S delivered, because a transport that writes straight into the output waits
+// for its place (SendLane::WaitForPlaces).
 #ifndef MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 #define MCCS_TESTS_UNIT_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 
