@@ -2,6 +2,10 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
 
 namespace mccs {
 namespace {
@@ -9,6 +13,12 @@ namespace {
 constexpr size_t kFinishedPerTurn = 64;
 
 }  // namespace
+
+absl::Status PlanTooLarge(const PlanToLoad& plan) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the plan of ", std::string(Name(plan.plan->key.kind)), " needs more than ",
+                   FormatBytes(plan.most_bytes), " of memory; use fewer hosts, channels or slots"));
+}
 
 bool DispatchFinished(Device& device) {
   std::array<Device::Finished, kFinishedPerTurn> finished;

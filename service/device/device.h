@@ -67,7 +67,7 @@ class Device {
   virtual void Discard(std::span<std::byte> bytes) = 0;
 
   // Prepares a plan for its operations. Keep the result as long as the plan is in use: loading
-  // costs as much as some operations. kResourceExhausted: the plan needs more than kMaxPlanBytes.
+  // costs as much as some operations. kResourceExhausted: the plan needs more than its most_bytes.
   // LIFETIME: the device outlives it.
   virtual absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) = 0;
 

@@ -20,6 +20,8 @@
 
 namespace mccs {
 
+class KernelQueue;
+
 // The buffers of one local rank, mapped into the daemon.
 struct RankMemory {
   RegionSpan input;
@@ -33,12 +35,17 @@ struct RankMemory {
 struct OperationBinding {
   const Geometry* geometry = nullptr;
   std::span<const RankMemory> ranks;  // by LocalIndex
-  uint64_t bytes = 0;                 // of the call's count, per rank
+  // By LocalIndex: where the kernels of these ranks take commands. Empty: no kernels.
+  std::span<KernelQueue* const> queues;
+  uint64_t bytes = 0;  // of the call's count, per rank
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;  // as in MemOp: sum, prod, min, max
   Finish finish = Finish::kNone;
   uint64_t divisor = 1;
 };
+
+// A strategy may come from a tenant's own daemon, and with it the size of a plan.
+inline constexpr uint64_t kMaxPlanBytes = 1 * kGiB;
 
 // The inputs of Device::Load.
 struct PlanToLoad {
@@ -46,10 +53,11 @@ struct PlanToLoad {
   std::vector<ProgramPorts> ports;  // by program
   LaneShape shape;                  // of all lanes
   uint32_t skew = 1;                // of IssueOrder
+  uint64_t most_bytes = kMaxPlanBytes;
 };
 
-// A strategy may come from a tenant's own daemon, and with it the size of a plan.
-inline constexpr uint64_t kMaxPlanBytes = 1 * kGiB;
+// Load's error for a plan that needs more than `most_bytes`.
+absl::Status PlanTooLarge(const PlanToLoad& plan);
 
 // OWNER: the Executor. THREAD: the owning engine only. Never blocks.
 class DevicePlan {
@@ -71,6 +79,9 @@ class DevicePlan {
   virtual bool done() const = 0;
   // The device uses no memory of a binding.
   virtual bool quiescent() const = 0;
+  // The operation will not be finished, because its communicator has failed: without further
+  // Poll(), quiescent() becomes true soon.
+  virtual void Stop() {}
   // The memory of the host that it uses while it is loaded.
   virtual uint64_t memory_bytes() const = 0;
 };

@@ -1,12 +1,9 @@
 #include "service/device/interpreted_plan.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/units.h"
 
 namespace mccs {
 
@@ -16,11 +13,7 @@ absl::StatusOr<std::unique_ptr<DevicePlan>> InterpretedPlan::Make(Device& device
   for (const Program& program : plan.plan->programs) {
     facts.push_back(FactsOf(*plan.plan, program));
     bytes += ProgramInterpreter::MemoryBytes(program, facts.back(), plan.skew);
-    if (bytes > kMaxPlanBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the plan of ", std::string(Name(plan.plan->key.kind)), " needs more than ",
-          FormatBytes(kMaxPlanBytes), " of memory; use fewer hosts, channels or slots"));
-    }
+    if (bytes > plan.most_bytes) return PlanTooLarge(plan);
   }
   return std::unique_ptr<DevicePlan>(
       new InterpretedPlan(device, std::move(plan), std::move(facts), bytes));

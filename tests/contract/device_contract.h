@@ -47,6 +47,11 @@ class DeviceWorld {
   virtual void ReadAsTenant(std::span<std::byte> to, const TenantBuffer& buffer) = 0;
   // The next operation fails with this error. Only for DeviceErrorContract.
   virtual void FailNext(const absl::Status& error) = 0;
+
+  // Of the two local ranks of a plan, if the device runs plans in kernels.
+  virtual std::span<KernelQueue* const> queues() { return {}; }
+  // After a Poll of device and plan that moved nothing: only lanes can make the plan move.
+  virtual bool Settled(const DevicePlan& plan) { return plan.quiescent(); }
 };
 
 struct DeviceWorldMaker {

@@ -19,9 +19,9 @@ MAY_INCLUDE = {
     "topology": ["base"],
     # Only the kinds, types and operators of operations, no wire formats.
     "algorithms": ["base", "proto/operation.h"],
-    # Compiled for GPUs, too: only the types and operators of operations.
-    "kernels": ["base", "proto/operation.h"],
-    "service": ["base", "proto", "algorithms",
+    # Compiled for GPUs, too: only plain numbers.
+    "kernels": ["base", "proto/operation.h", "algorithms/division.h", "algorithms/issue_cursor.h"],
+    "service": ["base", "proto", "algorithms", "kernels",
                 # Host discovery and locality order only, not the cluster's model.
                 "topology/host_discovery.h", "topology/position.h",
                 # The fields that switches hash, for probing paths.

@@ -1,0 +1,94 @@
+// Commands of the daemon to the kernels of one rank, in memory that the daemon has made and the
+// rank's process has mapped for its GPU. Addresses are those of the process that runs the kernel.
+//
+//   daemon                                          kernel on the tenant's stream
+//   writes a Command  ── published, bell ────────►  runs its programs
+//                     ◄─ finished ────────────────
+//   lanes             ── LaneWords, bell ────────►  meets them while it runs (lane_ports.h)
+//                     ◄─ LaneWords ───────────────
+//   the operation is complete ── done fence ─────►  ends
+//
+// A queue belongs to one stream of the rank at a time, and at most one kernel runs there. The
+// daemon does not trust what it reads: it bounds every counter by what the operation allows.
+//
+// A GPU polls the words. The emulation sleeps until the bell has changed.
+#ifndef MCCS_KERNELS_COMMANDS_H_
+#define MCCS_KERNELS_COMMANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "algorithms/division.h"
+#include "proto/operation.h"
+
+namespace mccs::kernels {
+
+// The counters of lane_ports.h. One writer each.
+struct alignas(64) SendWords {
+  uint64_t posted;                   // by the kernel
+  alignas(64) uint64_t source_free;  // by the daemon
+  uint64_t acknowledged;
+};
+struct alignas(64) ReceiveWords {
+  uint64_t writable;  // by the kernel
+  uint64_t released;
+  alignas(64) uint64_t landed;  // by the daemon
+};
+static_assert(sizeof(SendWords) == 128 && sizeof(ReceiveWords) == 128);
+
+// The buffers of one local rank.
+struct RankBuffers {
+  uint64_t input;
+  uint64_t output;
+  uint64_t scale_bits;
+  uint64_t scale_address;  // 0: scale_bits
+  uint64_t scaled;         // 1: multiply the rank's input by its scale
+};
+
+// The values of one call; RankBuffers of all local ranks follow it.
+struct Binding {
+  Division division;
+  uint64_t divisor;
+  uint32_t element_bytes;
+  DataType type;
+  ReduceOp op;
+  uint8_t divides;  // 1: the operator's last part is a division by `divisor`
+  uint8_t reserved;
+};
+
+// One program of a command. Arrays are by lane.
+struct ProgramRun {
+  uint64_t image;          // ProgramImage
+  uint64_t send_words;     // SendWords[]
+  uint64_t receive_words;  // ReceiveWords[]
+  uint64_t in_slot;        // uint8_t[lanes × slots]: as ReceiveCounters::in_slot
+  uint64_t staging;        // uint64_t[]: addresses of staging memory; 0: none
+  uint64_t slots;          // uint64_t[]: addresses of receive slots
+  uint64_t state;          // ProgramImage::state_bytes of scratch memory
+};
+
+struct alignas(64) Command {
+  uint64_t binding;
+  uint64_t runs;  // ProgramRun[programs]
+  uint32_t programs;
+  uint32_t reserved;
+};
+
+inline constexpr uint32_t kQueueCommands = 16;  // a power of two
+
+struct CommandQueue {
+  // A FenceLine (proto/fence_page.h): grows with everything that the daemon writes for the kernel.
+  alignas(64) uint64_t bell;
+  uint32_t bell_sleepers;
+  // Commands so far. Command n is at commands[n % kQueueCommands].
+  alignas(64) uint64_t published;
+  // 1: stop running commands; they count as finished. Their results are undefined.
+  uint64_t stopped;
+  alignas(64) uint64_t finished;  // by the kernel
+  Command commands[kQueueCommands];
+};
+static_assert(offsetof(CommandQueue, bell_sleepers) == 8);
+
+}  // namespace mccs::kernels
+
+#endif  // MCCS_KERNELS_COMMANDS_H_

@@ -1,0 +1,40 @@
+// The kernel of one rank on the host: for the emulated GPU, the simulator and tests. Runs the
+// commands of one queue, one after the other, in the calling thread.
+//
+// THREAD: one at a time. Never blocks.
+#ifndef MCCS_KERNELS_HOST_KERNEL_H_
+#define MCCS_KERNELS_HOST_KERNEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/commands.h"
+#include "kernels/interpreter.h"
+
+namespace mccs::kernels {
+
+class HostKernel {
+ public:
+  // Begins after the last command that counts as finished. LIFETIME: `queue` outlives this.
+  explicit HostKernel(CommandQueue& queue);
+  HostKernel(const HostKernel&) = delete;
+  HostKernel& operator=(const HostKernel&) = delete;
+
+  // Does a piece of the work that is ready, about a slice per program. False: nothing was ready.
+  // Read the bell before: if it has not changed since, there is still nothing.
+  bool Advance();
+  // No command is being run.
+  bool idle() const { return programs_.empty(); }
+
+ private:
+  bool Begin();
+
+  CommandQueue& queue_;
+  uint64_t next_;  // number of the current or next command
+  std::vector<Interpreter<OneThread>> programs_;
+  Operands operands_;
+};
+
+}  // namespace mccs::kernels
+
+#endif  // MCCS_KERNELS_HOST_KERNEL_H_

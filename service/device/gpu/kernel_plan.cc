@@ -1,0 +1,384 @@
+#include "service/device/gpu/kernel_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/program.h"
+#include "kernels/words.h"
+#include "service/device/gpu/program_image.h"
+
+namespace mccs {
+namespace {
+
+using kernels::LoadWord;
+using kernels::StoreWord;
+
+// The words of different lanes, and those of both sides, share no cache line.
+constexpr uint64_t kLayoutBytes = 128;
+
+// A position in memory that is laid out piece by piece.
+class Layouter {
+ public:
+  uint64_t Take(uint64_t bytes) {
+    const uint64_t at = next_;
+    next_ += (bytes + kLayoutBytes - 1) / kLayoutBytes * kLayoutBytes;
+    return at;
+  }
+  uint64_t bytes() const { return next_; }
+
+ private:
+  uint64_t next_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DevicePlan>> KernelPlan::Make(PlanToLoad plan,
+                                                             const Allocate& allocate) {
+  std::vector<ProgramFacts> facts;
+  uint64_t bytes = 0;
+  for (const mccs::Program& program : plan.plan->programs) {
+    bytes += MostImageBytes(program);
+    if (bytes > plan.most_bytes) return PlanTooLarge(plan);
+    facts.push_back(FactsOf(*plan.plan, program));
+  }
+  std::unique_ptr<KernelPlan> result(new KernelPlan(std::move(plan), std::move(facts)));
+  bytes = result->LayOut();
+  if (bytes > result->loaded_.most_bytes) return PlanTooLarge(result->loaded_);
+  MCCS_ASSIGN_OR_RETURN(result->memory_, allocate(bytes));
+  result->WritePrograms();
+  return result;
+}
+
+KernelPlan::KernelPlan(PlanToLoad plan, std::vector<ProgramFacts> facts)
+    : loaded_(std::move(plan)), facts_(std::move(facts)) {
+  const Plan& its = *loaded_.plan;
+  MCCS_CHECK(loaded_.ports.size() == its.programs.size());
+  for (size_t p = 0; p < its.programs.size(); ++p) {
+    const mccs::Program& source = its.programs[p];
+    images_.push_back(MakeProgramImage(its, source, facts_[p], loaded_.shape, loaded_.skew));
+    Program& program = programs_.emplace_back();
+    program.runner = source.home;
+    program.channel = source.channel;
+    const ProgramPorts& ports = loaded_.ports[p];
+    for (size_t i = 0; i < ports.sends.size(); ++i) {
+      program.sends.push_back({.port = ports.sends[i],
+                               .steps = facts_[p].lanes.sends[i].steps.size(),
+                               .buffers = facts_[p].send_sources[i].buffers});
+    }
+    for (size_t i = 0; i < ports.receives.size(); ++i) {
+      program.receives.push_back(
+          {.port = ports.receives[i], .steps = facts_[p].lanes.receives[i].steps.size()});
+    }
+    if (source.steps.empty()) continue;
+    auto runner = std::ranges::find(runners_, program.runner, &Runner::rank);
+    if (runner == runners_.end()) {
+      runners_.push_back({.rank = program.runner, .programs = {}, .active = {}});
+      runner = runners_.end() - 1;
+    }
+    runner->programs.push_back(p);
+  }
+}
+
+uint64_t KernelPlan::LayOut() {
+  Layouter layout;
+  const uint64_t slots = loaded_.shape.slots;
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    Program& program = programs_[p];
+    const size_t sends = program.sends.size(), receives = program.receives.size();
+    program.image = layout.Take(images_[p].size());
+    program.send_words = layout.Take(sends * sizeof(kernels::SendWords));
+    program.receive_words = layout.Take(receives * sizeof(kernels::ReceiveWords));
+    program.in_slot = layout.Take(receives * slots);
+    program.staging = layout.Take(sends * sizeof(uint64_t));
+    program.slots = layout.Take(receives * sizeof(uint64_t));
+    kernels::ProgramImage header;
+    std::memcpy(&header, images_[p].data(), sizeof(header));
+    program.state = layout.Take(header.state_bytes);
+  }
+  for (Runner& runner : runners_) {
+    runner.runs = layout.Take(runner.programs.size() * sizeof(kernels::ProgramRun));
+    runner.binding =
+        layout.Take(sizeof(kernels::Binding) + kMaxLocalRanks * sizeof(kernels::RankBuffers));
+  }
+  return std::max<uint64_t>(layout.bytes(), 1);
+}
+
+void KernelPlan::WritePrograms() {
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    Program& program = programs_[p];
+    std::memcpy(memory_->address() + program.image, images_[p].data(), images_[p].size());
+    for (size_t i = 0; i < program.sends.size(); ++i)
+      program.sends[i].words = At<kernels::SendWords>(program.send_words) + i;
+    for (size_t i = 0; i < program.receives.size(); ++i) {
+      program.receives[i].words = At<kernels::ReceiveWords>(program.receive_words) + i;
+      program.receives[i].in_slot = At<uint8_t>(program.in_slot) + i * loaded_.shape.slots;
+    }
+  }
+  images_ = {};
+}
+
+uint64_t KernelPlan::memory_bytes() const { return memory_->bytes(); }
+
+// ---- Starting -----------------------------------------------------------------------------------
+
+void KernelPlan::Start(const OperationBinding& binding) {
+  MCCS_CHECK(done());
+  MCCS_CHECK(binding.ranks.size() <= static_cast<size_t>(kMaxLocalRanks));
+  binding_ = &binding;
+  for (Runner& runner : runners_) {
+    runner.active.clear();
+    for (const size_t p : runner.programs) {
+      if (binding.geometry->rounds(programs_[p].channel) > 0) runner.active.push_back(p);
+    }
+    runner.queue = binding.queues[static_cast<size_t>(runner.rank.value())];
+    MCCS_CHECK(runner.queue != nullptr);
+  }
+  BeginLanes();
+  state_ = State::kMapping;
+}
+
+void KernelPlan::BeginLanes() {
+  for (Program& program : programs_) {
+    const uint64_t rounds = binding_->geometry->rounds(program.channel);
+    for (Send& send : program.sends) {
+      const uint64_t first = send.port.counters->posted.Load();
+      send.end = first + rounds * send.steps;
+      send.freed = send.port.counters->source_free.Load();
+      send.acknowledged = send.port.counters->acknowledged.Load();
+      StoreWord(&send.words->posted, first);
+      StoreWord(&send.words->source_free, send.freed);
+      StoreWord(&send.words->acknowledged, send.acknowledged);
+    }
+    for (Receive& receive : program.receives) {
+      const uint64_t first = receive.port.counters->released.Load();
+      receive.end = first + rounds * receive.steps;
+      receive.landed = first;
+      StoreWord(&receive.words->writable, first);
+      StoreWord(&receive.words->released, first);
+      StoreWord(&receive.words->landed, first);
+    }
+  }
+}
+
+absl::StatusOr<bool> KernelPlan::TryPublish() {
+  bool bound = true;
+  for (Runner& runner : runners_) {
+    if (runner.active.empty()) continue;
+    MCCS_ASSIGN_OR_RETURN(const bool its, Bind(runner));
+    bound &= its && !runner.queue->full();
+  }
+  if (!bound) return false;
+  for (Runner& runner : runners_) {
+    if (runner.active.empty()) continue;
+    MCCS_ASSIGN_OR_RETURN(const uint64_t base, runner.queue->process().AddressOf(*memory_));
+    kernels::Command command{};
+    command.binding = base + runner.binding;
+    command.runs = base + runner.runs;
+    command.programs = static_cast<uint32_t>(runner.active.size());
+    runner.command = runner.queue->Publish(command);
+    runner.published = true;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
+  KernelProcess& process = runner.queue->process();
+  MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*memory_));
+  MCCS_ASSIGN_OR_RETURN(bool all, BindBuffers(process, runner.binding));
+  for (size_t i = 0; i < runner.active.size(); ++i) {
+    const Program& program = programs_[runner.active[i]];
+    MCCS_ASSIGN_OR_RETURN(const bool lanes, BindLanes(process, program));
+    all &= lanes;
+    At<kernels::ProgramRun>(runner.runs)[i] = {.image = base + program.image,
+                                               .send_words = base + program.send_words,
+                                               .receive_words = base + program.receive_words,
+                                               .in_slot = base + program.in_slot,
+                                               .staging = base + program.staging,
+                                               .slots = base + program.slots,
+                                               .state = base + program.state};
+  }
+  return all && base != 0;
+}
+
+absl::StatusOr<bool> KernelPlan::BindLanes(KernelProcess& process, const Program& program) {
+  bool all = true;
+  for (size_t i = 0; i < program.sends.size(); ++i) {
+    uint64_t address = 0;
+    if (const RegionSpan& staging = program.sends[i].port.staging; staging.region != nullptr) {
+      MCCS_ASSIGN_OR_RETURN(address, process.AddressOf(*staging.region));
+      all &= address != 0;
+      address += staging.offset;
+    }
+    At<uint64_t>(program.staging)[i] = address;
+  }
+  for (size_t i = 0; i < program.receives.size(); ++i) {
+    uint64_t address = 0;
+    if (const RegionSpan& slots = program.receives[i].port.slots; slots.region != nullptr) {
+      MCCS_ASSIGN_OR_RETURN(address, process.AddressOf(*slots.region));
+      all &= address != 0;
+      address += slots.offset;
+    }
+    At<uint64_t>(program.slots)[i] = address;
+  }
+  return all;
+}
+
+absl::StatusOr<bool> KernelPlan::BindBuffers(KernelProcess& process, uint64_t binding) {
+  bool all = true;
+  const auto address_of = [&](const RegionSpan& span) -> absl::StatusOr<uint64_t> {
+    if (span.region == nullptr) return 0;
+    MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
+    all &= base != 0;
+    return base + span.offset;
+  };
+  auto* its = At<kernels::Binding>(binding);
+  *its = {.division = binding_->geometry->division(),
+          .divisor = binding_->divisor,
+          .element_bytes = static_cast<uint32_t>(SizeOf(binding_->type)),
+          .type = binding_->type,
+          .op = binding_->op,
+          .divides = binding_->finish == Finish::kDivide,
+          .reserved = 0};
+  auto* buffers = reinterpret_cast<kernels::RankBuffers*>(its + 1);
+  for (size_t r = 0; r < binding_->ranks.size(); ++r) {
+    const RankMemory& rank = binding_->ranks[r];
+    MCCS_ASSIGN_OR_RETURN(buffers[r].input, address_of(rank.input));
+    MCCS_ASSIGN_OR_RETURN(buffers[r].output, address_of(rank.output));
+    MCCS_ASSIGN_OR_RETURN(buffers[r].scale_address, address_of(rank.scale_memory));
+    buffers[r].scale_bits = rank.scale_bits;
+    buffers[r].scaled = rank.scaled;
+  }
+  return all;
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+
+absl::StatusOr<bool> KernelPlan::Poll() {
+  if (state_ == State::kFailed) return status_;
+  bool moved = false;
+  if (state_ == State::kMapping) {
+    const absl::StatusOr<bool> published = TryPublish();
+    if (!published.ok()) {
+      state_ = State::kFailed;
+      return status_ = published.status();
+    }
+    if (!*published) return false;
+    state_ = State::kRunning;
+    moved = true;
+  }
+  if (state_ != State::kRunning) return moved;
+  // Before the counters: those of a finished kernel are final.
+  const bool finished = KernelsFinished();
+  for (const Runner& runner : runners_) {
+    for (const size_t program : runner.programs)
+      moved |= CopyCounters(programs_[program], *runner.queue);
+  }
+  if (!finished) return moved;
+  for (Runner& runner : runners_) runner.published = false;
+  if (absl::Status end = CheckEnd(); !end.ok()) {
+    state_ = State::kFailed;
+    return status_ = std::move(end);
+  }
+  if (!BuffersFree()) return moved;  // the kernel has waited for this, if it is ours
+  state_ = State::kIdle;
+  return true;
+}
+
+bool KernelPlan::CopyCounters(Program& program, KernelQueue& queue) {
+  bool moved = false, ring = false;
+  for (Send& send : program.sends) moved |= CopyCounters(send, &ring);
+  for (Receive& receive : program.receives) moved |= CopyCounters(receive, &ring);
+  if (ring) queue.Ring();
+  return moved || ring;
+}
+
+bool KernelPlan::CopyCounters(Send& send, bool* ring) {
+  SendCounters& own = *send.port.counters;
+  const uint64_t posted = std::min(LoadWord(&send.words->posted), send.end);
+  const bool moved = posted > own.posted.Load();
+  if (moved) own.posted.Store(posted);
+  if (const uint64_t freed = own.source_free.Load(); freed != send.freed) {
+    StoreWord(&send.words->source_free, send.freed = freed);
+    *ring = true;
+  }
+  if (const uint64_t acknowledged = own.acknowledged.Load(); acknowledged != send.acknowledged) {
+    StoreWord(&send.words->acknowledged, send.acknowledged = acknowledged);
+    *ring = true;
+  }
+  return moved;
+}
+
+bool KernelPlan::CopyCounters(Receive& receive, bool* ring) {
+  ReceiveCounters& own = *receive.port.counters;
+  const uint64_t landed = std::min(own.landed.Load(), receive.end);
+  if (landed > receive.landed) {
+    for (uint64_t n = receive.landed; n < landed; ++n) {
+      const uint64_t slot = n % loaded_.shape.slots;
+      receive.in_slot[slot] = own.in_slot[slot];
+    }
+    StoreWord(&receive.words->landed, receive.landed = landed);
+    *ring = true;
+  }
+  bool moved = false;
+  const uint64_t writable = std::min(LoadWord(&receive.words->writable), receive.end);
+  if (writable > own.writable.Load()) {
+    own.writable.Store(writable);
+    moved = true;
+  }
+  const uint64_t released = std::min(LoadWord(&receive.words->released), receive.landed);
+  if (released > own.released.Load()) {
+    own.released.Store(released);
+    moved = true;
+  }
+  return moved;
+}
+
+bool KernelPlan::KernelsFinished() const {
+  return std::ranges::all_of(runners_, [](const Runner& runner) {
+    return !runner.published || runner.queue->Finished(runner.command);
+  });
+}
+
+bool KernelPlan::BuffersFree() const {
+  return std::ranges::all_of(programs_, [](const Program& program) {
+    return std::ranges::all_of(program.sends, [](const Send& send) {
+      return !send.buffers || send.port.counters->source_free.Load() >= send.end;
+    });
+  });
+}
+
+absl::Status KernelPlan::CheckEnd() const {
+  for (const Runner& runner : runners_) {
+    for (const size_t p : runner.programs) {
+      const Program& program = programs_[p];
+      const bool sent = std::ranges::all_of(program.sends, [](const Send& send) {
+        return send.port.counters->posted.Load() == send.end;
+      });
+      const bool received = std::ranges::all_of(program.receives, [](const Receive& receive) {
+        return receive.port.counters->released.Load() == receive.end;
+      });
+      if (sent && received) continue;
+      return absl::InternalError(absl::StrCat("the kernel of the rank with local index ",
+                                              runner.rank.value(),
+                                              " ended before its part of the operation on channel ",
+                                              program.channel.value(), " was complete"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool KernelPlan::quiescent() const { return KernelsFinished(); }
+
+void KernelPlan::Stop() {
+  if (state_ == State::kMapping) state_ = State::kFailed;
+  for (const Runner& runner : runners_) {
+    if (runner.published) runner.queue->Stop();
+  }
+}
+
+}  // namespace mccs

@@ -1,0 +1,45 @@
+// The daemon's end of a command queue (kernels/commands.h): one stream of one rank.
+//
+// OWNER: the rank's endpoint. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
+#define MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
+
+#include <cstdint>
+
+#include "kernels/commands.h"
+#include "service/device/gpu/kernel_process.h"
+
+namespace mccs {
+
+class KernelQueue {
+ public:
+  // `shared`: zeroed. LIFETIME: both outlive the queue.
+  KernelQueue(KernelProcess& process, kernels::CommandQueue& shared)
+      : process_(process), shared_(shared) {}
+  KernelQueue(const KernelQueue&) = delete;
+  KernelQueue& operator=(const KernelQueue&) = delete;
+
+  KernelProcess& process() { return process_; }
+
+  bool full() const { return published_ - finished_ == kernels::kQueueCommands; }
+  // Gives the kernel a command, and returns its number. REQUIRES: !full().
+  uint64_t Publish(const kernels::Command& command);
+  // Whether the kernel has finished this command, or never will because its process has ended.
+  bool Finished(uint64_t number);
+
+  // Tells the kernel that a word has changed.
+  void Ring();
+  // All commands end soon, without their results, also later ones.
+  void Stop();
+
+ private:
+  KernelProcess& process_;
+  kernels::CommandQueue& shared_;
+  uint64_t bell_ = 0;
+  uint64_t published_ = 0;
+  uint64_t finished_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_

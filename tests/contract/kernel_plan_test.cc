@@ -1,0 +1,103 @@
+// The contract of DevicePlan for KernelPlan: the kernels of both ranks run in this process.
+#include "service/device/gpu/kernel_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/host_kernel.h"
+#include "service/device/cpu_device.h"
+#include "tests/contract/device_plan_contract.h"
+#include "tests/unit/device/local_importer.h"
+
+namespace mccs {
+namespace kernel_plan_test {
+
+// A rank in this process, and its kernel. Its memory becomes known some polls after it is asked
+// for, as if the process were another one.
+class LocalKernel final : public KernelProcess {
+ public:
+  absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
+    const bool known = asked_[region.id()]++ >= kPollsToMap;
+    return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
+  }
+  bool alive() const override { return true; }
+
+  KernelQueue& queue() { return queue_; }
+  bool Advance() { return kernel_.Advance(); }
+  bool mapping() const {
+    return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
+  }
+
+ private:
+  static constexpr int kPollsToMap = 3;
+  std::map<RegionId, int> asked_;
+  kernels::CommandQueue shared_{};
+  KernelQueue queue_{*this, shared_};
+  kernels::HostKernel kernel_{shared_};
+};
+
+// Loads plans for the kernels; all else is on the processor.
+class KernelDevice final : public Device {
+ public:
+  explicit KernelDevice(std::span<LocalKernel> kernels) : kernels_(kernels) {}
+
+  MemoryMapper& mapper() override { return inner_.mapper(); }
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override {
+    return inner_.Allocate(bytes);
+  }
+  void Discard(std::span<std::byte> bytes) override { inner_.Discard(bytes); }
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override {
+    return KernelPlan::Make(std::move(plan),
+                            [this](uint64_t bytes) { return inner_.Allocate(bytes); });
+  }
+  Submitted Submit(const MemOp& op, MemToken token) override { return inner_.Submit(op, token); }
+  Polled Poll(std::span<Finished> finished) override {
+    Polled polled = inner_.Poll(finished);
+    for (LocalKernel& kernel : kernels_) polled.worked |= kernel.Advance();
+    return polled;
+  }
+  std::string Description() const override { return "kernels in this process"; }
+
+ private:
+  CpuDevice inner_{{}, std::make_unique<LocalImporter>()};
+  const std::span<LocalKernel> kernels_;
+};
+
+class KernelWorld final : public DeviceWorld {
+ public:
+  Device& device() override { return device_; }
+  TenantBuffer AllocateAsTenant(size_t) override { MCCS_CHECK(false); }
+  UniqueFd AllocateAsDescriptor(size_t) override { MCCS_CHECK(false); }
+  void Write(std::byte* device_address, std::span<const std::byte> from) override {
+    std::copy(from.begin(), from.end(), device_address);
+  }
+  void Read(std::span<std::byte> to, const std::byte* device_address) override {
+    std::copy_n(device_address, to.size(), to.begin());
+  }
+  void ReadAsTenant(std::span<std::byte>, const TenantBuffer&) override { MCCS_CHECK(false); }
+  void FailNext(const absl::Status&) override { MCCS_CHECK(false); }
+
+  std::span<KernelQueue* const> queues() override { return queues_; }
+  // The kernels wait for lanes, in the middle of a command.
+  bool Settled(const DevicePlan&) override {
+    return std::ranges::none_of(kernels_, [](const LocalKernel& k) { return k.mapping(); });
+  }
+
+ private:
+  std::array<LocalKernel, 2> kernels_;
+  std::array<KernelQueue*, 2> queues_ = {&kernels_[0].queue(), &kernels_[1].queue()};
+  KernelDevice device_{kernels_};
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, DevicePlanContract,
+                         ::testing::Values(DeviceWorldMaker{
+                             "OnTheHost", [] { return std::make_unique<KernelWorld>(); }}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace kernel_plan_test
+}  // namespace mccs
