@@ -74,7 +74,7 @@ struct alignas(64) Command {
   uint32_t reserved;
 };
 
-inline constexpr uint32_t kQueueCommands = 16;  // a power of two
+inline constexpr uint32_t kQueueCommands = 4;  // a power of two
 
 struct CommandQueue {
   // A FenceLine (proto/fence_page.h): grows with everything that the daemon writes for the kernel.

@@ -49,6 +49,13 @@
 //                    ◄─────────── Done              after all posted work and the last access
 //   Estimate         ───────────►                   how long a call would take; nothing is posted
 //                    ◄─────────── EstimateReply
+//
+// If kernels of the process run plans (kernels/commands.h), the daemon asks for their memory:
+//
+//                    ◄─────────── MapMemory         + fd when it is a descriptor
+//   MemoryMapped     ───────────►
+//                    ◄─────────── UnmapMemory       no kernel uses it any more
+//   MemoryUnmapped   ───────────►
 // clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
@@ -94,11 +101,15 @@ enum class MessageKind : uint32_t {
   kCommSuspend = 25,
   kRegisterWindow = 26,
   kDeregisterWindow = 27,
+  kMapMemory = 28,
+  kMemoryMapped = 29,
+  kUnmapMemory = 30,
+  kMemoryUnmapped = 31,
 };
-inline constexpr uint32_t kMessageKinds = 27;  // from 1
+inline constexpr uint32_t kMessageKinds = 31;  // from 1
 
-// The others are requests.
-constexpr bool IsReply(MessageKind kind) {
+// The others are the shim's.
+constexpr bool IsFromDaemon(MessageKind kind) {
   switch (kind) {
     case MessageKind::kHelloReply:
     case MessageKind::kUniqueIdReply:
@@ -106,6 +117,8 @@ constexpr bool IsReply(MessageKind kind) {
     case MessageKind::kCommInitReply:
     case MessageKind::kDone:
     case MessageKind::kEstimateReply:
+    case MessageKind::kMapMemory:
+    case MessageKind::kUnmapMemory:
       return true;
     default:
       return false;
@@ -159,6 +172,7 @@ struct UniqueIdReply {
 enum class ExportKind : uint32_t {
   kCudaIpc = 1,         // cudaIpcMemHandle_t of the allocation's base
   kFileDescriptor = 2,  // a VMM allocation as a POSIX descriptor, sent with the message
+  kHostMemory = 3,      // MapMemory: memory of the daemon as a descriptor
 };
 
 struct RegisterBuffer {
@@ -167,7 +181,8 @@ struct RegisterBuffer {
   ExportKind kind;
   int32_t device;  // CUDA ordinal in the tenant's process, for messages only
   uint8_t device_uuid[16];
-  uint64_t bytes;  // length of the allocation
+  uint64_t bytes;    // length of the allocation
+  uint64_t address;  // in the tenant's process, for its own kernels only
   uint8_t handle[kIpcHandleBytes];
 };
 
@@ -367,7 +382,7 @@ struct CommInitReply {
                          // kNoCommHandle: a rank without a color
   int32_t rank;          // within the communicator
   int32_t ranks;         // its size
-  uint32_t reserved;
+  uint32_t kernels;      // 1: calls need kernels; a second descriptor is the KernelRegion
   uint64_t comm_id;
 };
 
@@ -405,6 +420,38 @@ struct EstimateReply {
   MessageHeader header;
   ReplyStatus status;
   double microseconds;
+};
+
+// Memory that this process's kernels are going to use: of another rank of a communicator, or the
+// daemon's. The answer may come at any time.
+struct MapMemory {
+  static constexpr MessageKind kKind = MessageKind::kMapMemory;
+  MessageHeader header;
+  uint64_t memory;  // the daemon's number of it, unique in a session
+  uint64_t bytes;
+  ExportKind kind;
+  uint32_t reserved;
+  uint8_t handle[kIpcHandleBytes];  // kCudaIpc
+};
+
+struct MemoryMapped {
+  static constexpr MessageKind kKind = MessageKind::kMemoryMapped;
+  MessageHeader header;
+  uint64_t memory;
+  uint64_t address;  // for this process's kernels
+  ReplyStatus status;
+};
+
+struct UnmapMemory {
+  static constexpr MessageKind kKind = MessageKind::kUnmapMemory;
+  MessageHeader header;
+  uint64_t memory;
+};
+
+struct MemoryUnmapped {
+  static constexpr MessageKind kKind = MessageKind::kMemoryUnmapped;
+  MessageHeader header;
+  uint64_t memory;
 };
 
 struct Done {

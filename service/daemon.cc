@@ -134,11 +134,11 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
         return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
-  if (parts.rdma == nullptr) return;
-  parts.device->mapper().SetReleaser(
-      [rdma = parts.rdma](const Region& region, std::shared_ptr<void> token) {
-        rdma->Forget(region, std::move(token));
-      });
+  if (parts.rdma == nullptr && !parts.device->uses_kernels()) return;
+  parts.device->mapper().SetReleaser([this](const Region& region, std::shared_ptr<void> token) {
+    if (parts_.device->uses_kernels()) frontend_->Withdraw(region, token);
+    if (parts_.rdma != nullptr) parts_.rdma->Forget(region, std::move(token));
+  });
 }
 
 bool Daemon::Poll(bool woken) {
@@ -173,6 +173,7 @@ bool Daemon::PollRdma() {
 }
 
 Daemon::~Daemon() {
+  frontend_->EndKernels();
   while (!communicators_->quiescent()) DispatchFinished(*parts_.device);
   parts_.device->mapper().SetReleaser(nullptr);
 }

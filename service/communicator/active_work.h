@@ -65,6 +65,9 @@ class ActiveWork {
   // See OperationLoop::SetTrace.
   void SetTrace(OperationTrace* trace) { loop_.SetTrace(trace); }
 
+  // See OperationLoop.
+  void Stop() { loop_.Stop(); }
+
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }
   const StrategyChange& change() const { return change_; }

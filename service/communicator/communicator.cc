@@ -371,6 +371,7 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
   }
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   const bool forming = state_ == State::kForming;
+  if (work_ != nullptr) work_->Stop();
   Enter(State::kFailed);
   counters_->failures[FailureClassOf(why)].Add(1);
   failure_ = {.why = why, .revoked = options.revoked, .by_call = options.by_call};

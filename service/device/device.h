@@ -44,9 +44,10 @@ class DeviceRange : public Region {
 struct BufferExport {
   wire::ExportKind kind = wire::ExportKind::kCudaIpc;
   std::array<uint8_t, wire::kIpcHandleBytes> handle = {};
-  UniqueFd fd;         // kFileDescriptor
-  uint64_t bytes = 0;  // as the tenant claims; verified on import
-  pid_t owner = 0;     // the session's process, from the kernel
+  UniqueFd fd;           // kFileDescriptor
+  uint64_t bytes = 0;    // as the tenant claims; verified on import
+  pid_t owner = 0;       // the session's process, from the kernel
+  uint64_t address = 0;  // for the owner's kernels, as the tenant claims
 };
 
 class MemoryMapper;
@@ -98,6 +99,9 @@ class Device {
   // Measured memory bandwidth in bit/s, read plus written, averaged over recent large MemOps; 0:
   // unknown.
   virtual uint64_t memory_bps() const { return 0; }
+
+  // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
+  virtual bool uses_kernels() const { return false; }
 
   // For logs: "host memory, AVX3_SPR, 2 workers".
   virtual std::string Description() const = 0;

@@ -4,12 +4,17 @@
 #ifndef MCCS_SERVICE_DEVICE_REGION_H_
 #define MCCS_SERVICE_DEVICE_REGION_H_
 
+#include <sys/types.h>
+
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/ids.h"
+#include "proto/shim_control.h"
 
 namespace mccs {
 
@@ -45,6 +50,22 @@ class Region {
   };
   virtual std::optional<DmaBuf> dma_buf() const { return std::nullopt; }
 
+  // How processes make the memory accessible to their kernels.
+  struct KernelAccess {
+    wire::ExportKind kind = wire::ExportKind::kCudaIpc;
+    std::array<uint8_t, wire::kIpcHandleBytes> handle = {};  // kCudaIpc
+    int descriptor = -1;                                     // the other kinds
+    pid_t owner = 0;             // the process whose memory it is; 0: the daemon
+    uint64_t owner_address = 0;  // for the owner's kernels
+  };
+  // Null: they cannot. LIFETIME: that of the region.
+  const KernelAccess* kernel_access() const {
+    return kernel_access_.has_value() ? &*kernel_access_ : nullptr;
+  }
+  void SetKernelAccess(const KernelAccess& access) { kernel_access_ = access; }
+  // Expires with the region.
+  std::weak_ptr<const void> alive() const { return alive_; }
+
   // The mapper calls these to populate page tables in pieces, and to release them in pieces after
   // the last use, each about a millisecond of work. Without them, the first uses and the destructor
   // take longer. THREAD: the mapper's.
@@ -65,6 +86,8 @@ class Region {
     return RegionId(last.fetch_add(1, std::memory_order_relaxed) + 1);
   }
 
+  std::optional<KernelAccess> kernel_access_;
+  const std::shared_ptr<const char> alive_ = std::make_shared<char>();
   const RegionId id_;
   const RegionKind kind_;
   std::byte* const address_;

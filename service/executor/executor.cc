@@ -155,6 +155,10 @@ bool Executor::RetireComplete() {
   return moved;
 }
 
+void Executor::Stop() {
+  for (Loaded& loaded : runs_) loaded.device_plan->Stop();
+}
+
 bool Executor::quiescent() const {
   const auto is_quiescent = [](const Loaded& loaded) { return loaded.device_plan->quiescent(); };
   return std::ranges::all_of(runs_, is_quiescent) && std::ranges::all_of(idle_, is_quiescent);

@@ -79,6 +79,8 @@ class Executor {
   int64_t loaded_bytes() const { return loaded_bytes_; }
   // Programs of operations advanced so far by Poll(), whether they moved or not.
   int64_t polled_programs() const { return polled_programs_; }
+  // The operations will not complete: without further Poll(), quiescent() becomes true soon.
+  void Stop();
   // The device uses no memory of an operation. Lanes may.
   bool quiescent() const;
   // After kInvalidArgument from Poll() or PollLast(): the tag of the slice that the oldest

@@ -133,6 +133,14 @@ bool Frontend::WriteNextState(StateCursor* cursor, state::Session* out) const {
   return true;
 }
 
+void Frontend::Withdraw(const Region& region, const std::shared_ptr<void>& token) {
+  for (const Entry& entry : sessions_) entry.session->Withdraw(region, token);
+}
+
+void Frontend::EndKernels() {
+  for (const Entry& entry : sessions_) entry.session->EndKernels();
+}
+
 bool Frontend::PrepareSleep() {
   bool work = false;
   for (const Entry& entry : sessions_) work |= entry.session->PrepareSleep();

@@ -54,6 +54,12 @@ class Frontend {
   bool PrepareSleep();
   void EndSleep();
 
+  // Destroys `token` when no process's kernels have the region mapped any more.
+  void Withdraw(const Region& region, const std::shared_ptr<void>& token);
+
+  // The daemon ends: it waits for no kernel.
+  void EndKernels();
+
   size_t sessions() const { return sessions_.size(); }
   // Where a dump of the sessions' states continues.
   struct StateCursor {

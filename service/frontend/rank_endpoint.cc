@@ -7,25 +7,37 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/kernel_region.h"
 #include "service/error_class.h"
 
 namespace mccs {
 
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
+                                                                 KernelProcess* kernels,
                                                                  Listener listener) {
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory,
                         SharedRegion::Create("mccs-communicator", sizeof(wire::CommRegion)));
-  return std::unique_ptr<RankEndpoint>(
-      new RankEndpoint(rank, buffers, std::move(listener), std::move(memory)));
+  SharedRegion kernel_memory;
+  if (kernels != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(kernel_memory,
+                          SharedRegion::Create("mccs-kernels", sizeof(kernels::KernelRegion)));
+    auto* region = reinterpret_cast<kernels::KernelRegion*>(kernel_memory.data());
+    region->header = {.magic = wire::kFencePageMagic, .bytes = kernel_memory.bytes()};
+  }
+  return std::unique_ptr<RankEndpoint>(new RankEndpoint(
+      rank, buffers, std::move(listener), std::move(memory), kernels, std::move(kernel_memory)));
 }
 
 RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener,
-                           SharedRegion memory)
+                           SharedRegion memory, KernelProcess* kernels, SharedRegion kernel_memory)
     : caller_{.rank = rank},
       buffers_(buffers),
       listener_(std::move(listener)),
       memory_(std::move(memory)),
+      kernels_(kernels),
+      kernel_memory_(std::move(kernel_memory)),
+      queues_(kernels == nullptr ? 0 : wire::kReadySlots),
       collectives_(kMaxPostedAhead),
       captured_(caller_, buffers, region()),
       windows_(rank, buffers) {
@@ -193,9 +205,25 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
   }
   MCCS_ASSIGN_OR_RETURN(ResolvedCollective collective,
                         ResolveCollective(record, caller_, buffers_));
+  if (kernels_ != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(collective.queue, QueueOf(record.ready_slot));
+  }
   static_cast<ResolvedCollective&>(At(collective_count_)) = std::move(collective);
   At(collective_count_++).sequence = record.sequence;
   return absl::OkStatus();
+}
+
+absl::StatusOr<KernelQueue*> RankEndpoint::QueueOf(uint32_t slot) {
+  if (slot >= queues_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ready slot ", slot, " has no kernels: expected 0 to ", queues_.size() - 1));
+  }
+  std::unique_ptr<KernelQueue>& queue = queues_[slot];
+  if (queue == nullptr) {
+    auto* region = reinterpret_cast<kernels::KernelRegion*>(kernel_memory_.data());
+    queue = std::make_unique<KernelQueue>(*kernels_, region->posted[slot]);
+  }
+  return queue.get();
 }
 
 bool RankEndpoint::IsReady(size_t position) { return HaveReached(At(position).sequence); }

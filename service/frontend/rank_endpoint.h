@@ -22,6 +22,7 @@
 #include "proto/shim_wire.h"
 #include "service/communicator/communicator.h"
 #include "service/communicator/links/rank_port.h"
+#include "service/device/gpu/kernel_queue.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/captured_groups.h"
 #include "service/frontend/posted_call.h"
@@ -39,9 +40,11 @@ class RankEndpoint final : public RankPort {
     std::function<void(uint64_t, const absl::Status&)> on_not_member = {};
   };
 
-  // No call is executed before InitDone. LIFETIME: `buffers` outlives the endpoint.
+  // No call is executed before InitDone. `kernels`: the rank's process, if its kernels run plans;
+  // else null. LIFETIME: `buffers` and `kernels` outlive the endpoint.
   static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank,
                                                             const BufferRegistry& buffers,
+                                                            KernelProcess* kernels,
                                                             Listener listener);
 
   absl::StatusOr<const PostedOperation*> Posted(size_t position) override;
@@ -93,6 +96,8 @@ class RankEndpoint final : public RankPort {
 
   // The region's descriptor, to be sent to the shim; available once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
+  // The same for the KernelRegion; invalid if there is none.
+  UniqueFd TakeKernelRegionFd() { return kernel_memory_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
   // Of the communicator; 0 until InitDone.
   int ranks() const { return caller_.ranks; }
@@ -108,7 +113,8 @@ class RankEndpoint final : public RankPort {
     uint64_t sequence = 0;  // of the call
   };
 
-  RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
+  RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory,
+               KernelProcess* kernels, SharedRegion kernel_memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
   // Takes records until there are `collectives`, or up to the end of the group, or to the first
   // record that has to wait for all calls taken so far; none after an invalid one, whose error is
@@ -126,6 +132,8 @@ class RankEndpoint final : public RankPort {
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
   absl::Status Resolve(const wire::WorkRecord& record);
+  // The command queue of a ready slot.
+  absl::StatusOr<KernelQueue*> QueueOf(uint32_t slot);
   // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
   void DropCollectives();
@@ -137,6 +145,9 @@ class RankEndpoint final : public RankPort {
   const BufferRegistry& buffers_;
   const Listener listener_;
   SharedRegion memory_;
+  KernelProcess* const kernels_;  // null: no kernels
+  SharedRegion kernel_memory_;
+  std::vector<std::unique_ptr<KernelQueue>> queues_;  // by ready slot, made at the first use
 
   // Private copies, because the tenant can write to the region.
   uint64_t taken_ = 0;       // records

@@ -74,6 +74,8 @@ struct Session::Protocol {
       kWithFd<wire::MapChunk, wire::Done, &S::HandleMapChunk>,
       kPlain<wire::UnmapChunks, wire::Done, &S::HandleUnmapChunks>,
       kPlain<wire::ReleaseBuffer, wire::Done, &S::HandleRelease>,
+      kPlain<wire::MemoryMapped, wire::Done, &S::HandleMemoryMapped>,
+      kPlain<wire::MemoryUnmapped, wire::Done, &S::HandleMemoryUnmapped>,
 
       kJoins<wire::CommInit, wire::CommInitReply, &S::HandleInit>,
       kJoinsByRank<wire::CommSplit, wire::CommInitReply, &S::HandleSplit>,
@@ -99,13 +101,13 @@ struct Session::Protocol {
                                   [&](const Request& request) { return request.kind == kind; });
     return row == std::end(kRequests) ? nullptr : row;
   }
-  // Whether each kind of message has one row if it is a request, and none if it is a reply.
+  // Whether each kind of message has one row if the shim sends it, and none if the daemon does.
   static constexpr bool IsComplete() {
     for (uint32_t number = 1; number <= wire::kMessageKinds; ++number) {
       const auto kind = static_cast<wire::MessageKind>(number);
       const auto rows = std::count_if(std::begin(kRequests), std::end(kRequests),
                                       [&](const Request& row) { return row.kind == kind; });
-      if (rows != (wire::IsReply(kind) ? 0 : 1)) return false;
+      if (rows != (wire::IsFromDaemon(kind) ? 0 : 1)) return false;
     }
     return true;
   }
@@ -171,7 +173,11 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
                    : nullptr),
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
       buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
-               account_, channel_->identity().process) {}
+               account_, channel_->identity().process),
+      kernel_memory_(channel_->identity().process,
+                     [this](std::span<const std::byte> message, std::span<const int> fds) {
+                       if (state_ == State::kOpen) EndOnError(channel_->Send(message, fds));
+                     }) {}
 
 Session::~Session() = default;
 
@@ -335,6 +341,7 @@ void Session::Close() {
                          env_.clock->Now());
   }
   state_ = State::kClosing;
+  kernel_memory_.End();
 }
 
 bool Session::EndNextRank() {

@@ -32,6 +32,7 @@
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
+#include "service/frontend/process_memory.h"
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/turn_budget.h"
@@ -77,6 +78,14 @@ class Session {
   // While closing: ends one of the ranks. Returns false if none is left. Each takes most of a
   // millisecond with all its consequences, so the Frontend limits their number per turn.
   bool EndNextRank();
+
+  // Destroys `token` when no kernel of the process has the region mapped any more.
+  void Withdraw(const Region& region, std::shared_ptr<void> token) {
+    kernel_memory_.Withdraw(region, std::move(token));
+  }
+
+  // From now on no kernel of the process counts as running.
+  void EndKernels() { kernel_memory_.End(); }
 
   bool closing() const { return state_ >= State::kClosing; }
   bool closed() const { return state_ == State::kClosed; }
@@ -129,6 +138,8 @@ class Session {
   absl::StatusOr<wire::RegisterReply> HandleReserve(const wire::ReserveRange& request);
   Outcome HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd);
   Outcome HandleUnmapChunks(const wire::UnmapChunks& request);
+  Outcome HandleMemoryMapped(const wire::MemoryMapped& message);
+  Outcome HandleMemoryUnmapped(const wire::MemoryUnmapped& message);
   // Ranks: their begin, use and end (session_ranks.cc).
   Outcome HandleInit(const wire::CommInit& request);
   Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);
@@ -163,6 +174,7 @@ class Session {
   bool PollStops();
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
+  void WakeRanks();
   // While closing, after the ranks.
   bool ReleaseBuffers(TurnBudget& budget);
   bool HasStopped(const AwaitedStop& stop) const;
@@ -234,6 +246,7 @@ class Session {
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
+  ProcessMemory kernel_memory_;
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
   // use a number twice.

@@ -22,8 +22,11 @@ constexpr size_t kChecksPerUnit = 32;  // of releases and their uses
 
 // Takes `fd` when the mapping starts; otherwise PollMessages closes it.
 Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd) {
-  BufferExport offer{
-      .kind = request.kind, .fd = {}, .bytes = request.bytes, .owner = identity().process};
+  BufferExport offer{.kind = request.kind,
+                     .fd = {},
+                     .bytes = request.bytes,
+                     .owner = identity().process,
+                     .address = request.address};
   if (offer.kind == wire::ExportKind::kFileDescriptor) offer.fd = std::move(fd);
   std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
   const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
@@ -117,6 +120,26 @@ Session::Outcome Session::HandleUnmapChunks(const wire::UnmapChunks& request) {
   const absl::Status begun = releases_.BeginChunks(request.header.request, id,
                                                    {request.offset, request.bytes}, UsesOf(id));
   return Later(begun);
+}
+
+// ---- Memory for the process's kernels -----------------------------------------------------------
+
+Session::Outcome Session::HandleMemoryMapped(const wire::MemoryMapped& message) {
+  EndOnError(kernel_memory_.OnMapped(message));
+  WakeRanks();
+  return std::nullopt;
+}
+
+// Operations of any rank may wait for the memory.
+void Session::WakeRanks() {
+  for (auto& [handle, slot] : ranks_) {
+    if (slot.communicator() != nullptr) slot.communicator()->Wake();
+  }
+}
+
+Session::Outcome Session::HandleMemoryUnmapped(const wire::MemoryUnmapped& message) {
+  EndOnError(kernel_memory_.OnUnmapped(message));
+  return std::nullopt;
 }
 
 }  // namespace mccs

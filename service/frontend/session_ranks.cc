@@ -104,6 +104,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
       RankEndpoint::Make(Rank(join.rank.rank()), buffers_,
+                         env_.device->uses_kernels() ? &kernel_memory_ : nullptr,
                          {.init_done = std::bind_front(&Session::AnswerInit, this, handle),
                           .released = std::bind_front(&Session::OnRankReleased, this, handle),
                           .join_split = std::bind_front(&Session::JoinSplit, this, handle),
@@ -177,9 +178,12 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.ranks = slot->second.endpoint().ranks();
   reply.comm_id = id.value();
   const UniqueFd memory = slot->second.endpoint().TakeRegionFd();
-  const int fd = memory.get();
+  const UniqueFd kernels = slot->second.endpoint().TakeKernelRegionFd();
+  reply.kernels = status.ok() && kernels.valid() ? 1 : 0;
+  const int fds[] = {memory.get(), kernels.get()};
   if (state_ == State::kOpen) {
-    Answer(slot->second.origin().init_request, status, reply, {&fd, status.ok() ? 1u : 0u});
+    Answer(slot->second.origin().init_request, status, reply,
+           {fds, status.ok() ? 1u + reply.kernels : 0u});
   }
   // The shim has no handle of a communicator whose init failed, so it will not destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);

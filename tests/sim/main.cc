@@ -46,6 +46,11 @@ int main(int argc, char** argv) {
   app.add_option("--transport", transport, "Transport of lanes: streams, or verbs of fake NICs")
       ->capture_default_str()
       ->check(CLI::IsMember({"streams", "verbs"}));
+  std::string device = "processor";
+  app.add_option("--device", device,
+                 "What runs collectives: the daemon's processor, or kernels of the tenants")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"processor", "kernels"}));
   app.footer(
       "Examples:\n"
       "  sim_test --seeds 10000\n"
@@ -58,6 +63,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   options.verbs = transport == "verbs";
+  options.kernels = device == "kernels";
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, NameTheSeed);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

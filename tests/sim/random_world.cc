@@ -103,9 +103,7 @@ constexpr size_t kMaxJobs = 8;
 class RandomWorld {
  public:
   RandomWorld(uint64_t seed, const RandomWorldOptions& options)
-      : random_(seed),
-        hosts_(2 + static_cast<int>(Below(4))),
-        world_(MakeOptions(seed, options.verbs)) {
+      : random_(seed), hosts_(2 + static_cast<int>(Below(4))), world_(MakeOptions(seed, options)) {
     std::vector<std::string> addresses;
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
@@ -127,15 +125,17 @@ class RandomWorld {
     if (!holds && violation_.empty()) violation_ = violation;
   }
 
-  SimWorldOptions MakeOptions(uint64_t seed, bool verbs) {
+  SimWorldOptions MakeOptions(uint64_t seed, const RandomWorldOptions& world) {
     SimWorldOptions options{.seed = seed, .hosts = hosts_, .network = {}};
+    options.kernels = world.kernels;
     options.channels = 1 + static_cast<int>(Below(3));
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
     racks_ = options.racks;
     options.controller = MakeSimControl(seed, &control_);
     // A partition breaks queue pairs, and heals before their lanes fail.
-    if (verbs) options.verbs = FakeVerbsOptions{.portion_bytes = 4096, .retry_ns = 20 * kNsPerMs};
+    if (world.verbs)
+      options.verbs = FakeVerbsOptions{.portion_bytes = 4096, .retry_ns = 20 * kNsPerMs};
     return options;
   }
 

@@ -48,7 +48,8 @@ struct RandomWorldOutcome {
 
 struct RandomWorldOptions {
   bool hostile_tenants = true;
-  bool verbs = false;  // lanes use RDMA on fake NICs
+  bool verbs = false;    // lanes use RDMA on fake NICs
+  bool kernels = false;  // kernels of the tenants run plans
 };
 
 RandomWorldOutcome RunRandomWorld(uint64_t seed, const RandomWorldOptions& options = {});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/kernel_region.h"
 
 namespace mccs {
 namespace {
@@ -122,12 +123,37 @@ uint64_t SimTenant::Send(Message message) {
   return last_request_;
 }
 
-void SimTenant::Poll() {
+bool SimTenant::Poll() {
   while (!pipe_->to_tenant.empty()) {
     SimPipe::Answer answer = std::move(pipe_->to_tenant.front());
     pipe_->to_tenant.pop_front();
     OnReply(std::move(answer));
   }
+  return !pipe_->dead && RunKernels();
+}
+
+bool SimTenant::RunKernels() {
+  bool moved = false;
+  for (SimRank& rank : ranks_) {
+    if (rank.ended) continue;
+    for (auto& [stream, kernel] : rank.kernels) moved |= kernel->Advance();
+  }
+  return moved;
+}
+
+void SimTenant::MapMemory(SimPipe::Answer answer) {
+  const auto request = As<wire::MapMemory>(answer);
+  wire::MemoryMapped message{};
+  message.memory = request.memory;
+  if (request.kind == wire::ExportKind::kHostMemory) {
+    mapped_[request.memory] = MapFirst(answer);
+    message.address = reinterpret_cast<uint64_t>(mapped_[request.memory].data());
+  } else {
+    LocalImporter::Handle handle;
+    std::copy(std::begin(request.handle), std::end(request.handle), handle.begin());
+    message.address = reinterpret_cast<uint64_t>(importer_.AddressOf(handle));
+  }
+  Send(message);
 }
 
 void SimTenant::OnReply(SimPipe::Answer answer) {
@@ -156,6 +182,10 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         rank.rank = reply.rank;
         rank.ranks = reply.ranks;
         if (!answer.fds.empty()) rank.memory = MapFirst(answer);
+        if (reply.kernels == 0) continue;
+        auto kernel_memory = SharedRegion::Map(std::move(answer.fds.at(1)));
+        MCCS_CHECK(kernel_memory.ok());
+        rank.kernel_memory = std::move(*kernel_memory);
       }
       break;
     }
@@ -171,6 +201,16 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         released_.insert(it->second);
       }
       break;
+    case wire::MessageKind::kMapMemory:
+      MapMemory(std::move(answer));
+      break;
+    case wire::MessageKind::kUnmapMemory: {
+      wire::MemoryUnmapped message{};
+      message.memory = As<wire::UnmapMemory>(answer).memory;
+      mapped_.erase(message.memory);
+      Send(message);
+      break;
+    }
     case wire::MessageKind::kEstimateReply: {
       const auto reply = As<wire::EstimateReply>(answer);
       if (reply.status.error == wire::ErrorClass::kNone) estimates_.push_back(reply.microseconds);
@@ -187,6 +227,7 @@ void SimTenant::Register(std::byte* memory, uint64_t bytes) {
   wire::RegisterBuffer message{};
   message.kind = wire::ExportKind::kCudaIpc;
   message.bytes = bytes;
+  message.address = reinterpret_cast<uint64_t>(memory);
   const auto handle = importer_.Register({memory, bytes}, process_);
   std::memcpy(message.handle, handle.data(), sizeof(message.handle));
   registering_[Send(message)] = memory;
@@ -312,6 +353,12 @@ void SimTenant::Post(SimRank& rank, const SimCall& call, bool reached) {
   record.ready_slot = call.stream;
   record.ready_value = rank.posted;
   if (reached) MarkReached(rank, call.stream, rank.posted);
+  if (rank.kernel_memory.data() != nullptr && call.stream < wire::kReadySlots) {
+    auto* kernel_region = reinterpret_cast<kernels::KernelRegion*>(rank.kernel_memory.data());
+    std::unique_ptr<kernels::HostKernel>& kernel = rank.kernels[call.stream];
+    if (kernel == nullptr)
+      kernel = std::make_unique<kernels::HostKernel>(kernel_region->posted[call.stream]);
+  }
   region.tail.store(tail + 1);
   auto* session = reinterpret_cast<wire::SessionRegion*>(session_.data());
   session->dirty[rank.handle / 64].fetch_or(uint64_t{1} << (rank.handle % 64));

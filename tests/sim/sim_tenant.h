@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/shared_region.h"
+#include "kernels/host_kernel.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
 #include "service/frontend/tenant_channel.h"
@@ -56,9 +57,11 @@ struct SimRank {
   int rank = -1;  // as the daemon answered
   int ranks = 0;
   SharedRegion memory;
-  uint64_t posted = 0;       // number of calls
-  uint64_t windows = 0;      // number of registered windows
-  uint64_t end_request = 0;  // Destroy or Abort
+  SharedRegion kernel_memory;  // KernelRegion, if kernels run plans
+  std::map<uint32_t, std::unique_ptr<kernels::HostKernel>> kernels;  // by the streams in use
+  uint64_t posted = 0;                                               // number of calls
+  uint64_t windows = 0;                                              // number of registered windows
+  uint64_t end_request = 0;                                          // Destroy or Abort
   uint64_t capture_request = 0;
   bool captured = false;  // capture_request is answered
   uint64_t close_request = 0;
@@ -109,8 +112,9 @@ class SimTenant {
   SimTenant(SimTenantListener& tenant_listener, LocalImporter& importer,
             const TenantIdentity& identity);
 
-  // Reads the daemon's answers. Call between turns of the world.
-  void Poll();
+  // Reads the daemon's answers, and runs kernels. Call between turns of the world. Returns true if
+  // a kernel moved.
+  bool Poll();
 
   bool connected() const { return session_.data() != nullptr; }
   // Requests a unique id; it is in unique_id() once has_unique_id().
@@ -160,11 +164,14 @@ class SimTenant {
   template <typename Message>
   uint64_t Send(Message message);
   void OnReply(SimPipe::Answer answer);
+  void MapMemory(SimPipe::Answer answer);
+  bool RunKernels();
 
   LocalImporter& importer_;
   const pid_t process_;
   std::shared_ptr<SimPipe> pipe_;
   SharedRegion session_;
+  std::map<uint64_t, SharedRegion> mapped_;  // the daemon's memory, by its number
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
   std::map<uint64_t, const std::byte*> registering_;

@@ -116,6 +116,11 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
   Start();
 }
 
+Device& SimHost::TheDevice() {
+  if (!options_.kernels) return *devices_.back();
+  return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(*devices_.back()));
+}
+
 void SimHost::Start() {
   MCCS_CHECK(!alive());
   auto importer = std::make_unique<LocalImporter>();
@@ -146,7 +151,7 @@ void SimHost::Start() {
                               .network = &network_.HostNetwork(address_),
                               .transport = &transport_,
                               .rdma = rdma_.get(),
-                              .device = devices_.back().get(),
+                              .device = &TheDevice(),
                               .controller = &link},
                              {.position = position,
                               .listen = {options_.nics == 1 ? address_ : "0.0.0.0", kSimPort},
@@ -179,11 +184,14 @@ void SimHost::Kill(SimNetwork& network) {
 
 namespace {
 
-// MCCS_SIM_TRANSPORT=verbs: lanes use RDMA in all worlds.
+// MCCS_SIM_TRANSPORT=verbs: lanes use RDMA in all worlds. MCCS_SIM_DEVICE=kernels: kernels run all
+// plans.
 SimWorldOptions WithTransport(SimWorldOptions options) {
   const char* const transport = std::getenv("MCCS_SIM_TRANSPORT");
   const bool verbs = transport != nullptr && std::string_view(transport) == "verbs";
   if (verbs && !options.verbs.has_value()) options.verbs = FakeVerbsOptions{};
+  const char* const device = std::getenv("MCCS_SIM_DEVICE");
+  options.kernels |= device != nullptr && std::string_view(device) == "kernels";
   return options;
 }
 
@@ -244,7 +252,7 @@ void SimWorld::PollAll() {
     for (SimHost& host : hosts_) {
       if (host.alive()) moved |= PollDaemon(host);
     }
-    for (SimTenant& tenant : tenants_) tenant.Poll();
+    for (SimTenant& tenant : tenants_) moved |= tenant.Poll();
     for (SimParticipant* participant : participants_) moved |= participant->Poll();
     if (controller_ != nullptr) moved |= controller_->Poll();
     if (!moved) return;

@@ -21,6 +21,7 @@
 #include "service/communicator/links/controller_link.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
+#include "service/device/gpu/kernel_device.h"
 #include "service/transport/rdma/rdma_transport.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
@@ -71,6 +72,7 @@ struct SimWorldOptions {
   DscpMap dscp_by_class = {};
   bool measures_turns = false;                 // for SimHost::turns_ns
   std::optional<FakeVerbsOptions> verbs = {};  // lanes use RDMA
+  bool kernels = false;                        // kernels of the tenants run plans
   std::vector<std::string> racks = {};         // by host; further hosts report none
   // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
@@ -179,6 +181,8 @@ class SimHost {
   void Start();
 
  private:
+  Device& TheDevice();
+
   const SimWorldOptions& options_;
   const int index_;
   SimNetwork& network_;
@@ -193,6 +197,7 @@ class SimHost {
   LocalImporter* importer_ = nullptr;  // owned by the device
   // One per daemon: processes of earlier daemons still refer to their importers.
   std::vector<std::unique_ptr<FailingDevice>> devices_;
+  std::vector<std::unique_ptr<KernelDevice>> kernel_devices_;  // likewise, if kernels run plans
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
   SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
   std::unique_ptr<RdmaTransport> rdma_;           // null: without RDMA

@@ -19,6 +19,7 @@
 namespace mccs {
 
 struct JoinRequest;
+class KernelQueue;
 
 // A collective call of this rank: validated, its buffers resolved to memory of the daemon.
 struct PostedOperation {
@@ -34,6 +35,8 @@ struct PostedOperation {
   uint64_t scalar = 0;
   RegionSpan scalar_memory = {};
   CallOptions options;  // local: may differ between ranks
+  // Where the rank's kernel takes commands for this call; null: no kernels run plans.
+  KernelQueue* queue = nullptr;
 };
 
 // A send, receive or one-sided call of this rank, validated and resolved likewise.

@@ -91,11 +91,16 @@ absl::StatusOr<bool> OperationLoop::Poll() {
   WorkOnPlans();  // for estimates
   if (moved.ok()) *moved |= plan_cost() > before || plans_->has_work();
   if (!moved.ok()) {
-    for (auto& running : running_) running->work.reset();  // They will not complete.
+    Stop();
   } else if (*moved && running() && has_quota()) {
     account_->RecordProgress(clock_.Now());
   }
   return moved;
+}
+
+void OperationLoop::Stop() {
+  for (auto& running : running_) running->work.reset();
+  executor_->Stop();
 }
 
 absl::StatusOr<bool> OperationLoop::Advance() {
@@ -281,6 +286,10 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
 
 absl::Status OperationLoop::CheckCalls() const {
   const int ranks = plans_->layout().rank_count();
+  const auto has_queue = [](const PostedOperation* call) { return call->queue != nullptr; };
+  if (device_.uses_kernels() && !std::ranges::all_of(calls_, has_queue)) {
+    return absl::UnimplementedError("captured collectives cannot run in kernels yet");
+  }
   MCCS_RETURN_IF_ERROR(CheckShape(*calls_.front(), ranks));
   for (size_t i = 0; i < ranks_.size(); ++i) {
     MCCS_RETURN_IF_ERROR(CheckBuffers(*calls_[i], ranks_[i].rank, ranks));
@@ -375,6 +384,9 @@ Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const
                          .scale_memory = own->scalar_memory};
   }
   binding.ranks = running.memory;
+  running.queues.clear();
+  for (const PostedOperation* own : calls_) running.queues.push_back(own->queue);
+  binding.queues = running.queues;
   return operation;
 }
 

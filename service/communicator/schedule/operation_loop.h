@@ -68,6 +68,10 @@ class OperationLoop {
   // LIFETIME: `lanes`, until the next call or the end of the loop.
   void SwitchTo(const Strategy& strategy, LaneSet& lanes);
 
+  // The running operations will not complete, because the communicator has failed: quiescent()
+  // becomes true soon.
+  void Stop();
+
   // Advances operations, at most a few small ones per call, so that communicators share the engine:
   // it starts at most kOperationsPerTurn, and none after the engine itself has read and written
   // kBytesPerTurn.
@@ -139,6 +143,7 @@ class OperationLoop {
     uint64_t bytes = 0;  // of the buffers of all local ranks
     std::optional<Geometry> geometry;
     std::vector<RankMemory> memory;  // by LocalIndex
+    std::vector<KernelQueue*> queues;
     OperationStamps stamps;
     bool traced = false;
     std::optional<TenantWork> work;  // if it is accounted

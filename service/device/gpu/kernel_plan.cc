@@ -137,6 +137,7 @@ void KernelPlan::Start(const OperationBinding& binding) {
     }
     runner.queue = binding.queues[static_cast<size_t>(runner.rank.value())];
     MCCS_CHECK(runner.queue != nullptr);
+    if (!runner.active.empty()) runner.command = runner.queue->Reserve();
   }
   BeginLanes();
   state_ = State::kMapping;
@@ -170,7 +171,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
   for (Runner& runner : runners_) {
     if (runner.active.empty()) continue;
     MCCS_ASSIGN_OR_RETURN(const bool its, Bind(runner));
-    bound &= its && !runner.queue->full();
+    bound &= its && runner.queue->MayPublish(runner.command);
   }
   if (!bound) return false;
   for (Runner& runner : runners_) {
@@ -180,7 +181,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
     command.binding = base + runner.binding;
     command.runs = base + runner.runs;
     command.programs = static_cast<uint32_t>(runner.active.size());
-    runner.command = runner.queue->Publish(command);
+    runner.queue->Publish(runner.command, command);
     runner.published = true;
   }
   return true;

@@ -1,29 +1,18 @@
 #include "service/device/gpu/kernel_queue.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "base/check.h"
+#include "kernels/kernel_region.h"
 #include "kernels/words.h"
-#include "proto/fence_page.h"
 
 namespace mccs {
-namespace {
 
-wire::FenceLine& BellOf(kernels::CommandQueue& queue) {
-  static_assert(offsetof(kernels::CommandQueue, bell) == 0 &&
-                offsetof(kernels::CommandQueue, published) == sizeof(wire::FenceLine));
-  return reinterpret_cast<wire::FenceLine&>(queue.bell);
-}
-
-}  // namespace
-
-uint64_t KernelQueue::Publish(const kernels::Command& command) {
-  MCCS_CHECK(!full());
+void KernelQueue::Publish(uint64_t number, const kernels::Command& command) {
+  MCCS_CHECK(MayPublish(number));
   shared_.commands[published_ % kernels::kQueueCommands] = command;
   kernels::StoreWord(&shared_.published, ++published_);
   Ring();
-  return published_ - 1;
 }
 
 bool KernelQueue::Finished(uint64_t number) {
@@ -34,7 +23,7 @@ bool KernelQueue::Finished(uint64_t number) {
   return finished_ > number || !process_.alive();
 }
 
-void KernelQueue::Ring() { wire::SignalFence(BellOf(shared_), ++bell_); }
+void KernelQueue::Ring() { wire::SignalFence(kernels::BellOf(shared_), ++bell_); }
 
 void KernelQueue::Stop() {
   kernels::StoreWord(&shared_.stopped, 1);

@@ -21,9 +21,17 @@ class KernelQueue {
 
   KernelProcess& process() { return process_; }
 
-  bool full() const { return published_ - finished_ == kernels::kQueueCommands; }
-  // Gives the kernel a command, and returns its number. REQUIRES: !full().
-  uint64_t Publish(const kernels::Command& command);
+  // Takes the number of the next command. Operations take it when they start, so that the kernel
+  // runs them in the order of their starts, which is the same on all hosts, although the memory of
+  // a later one may be mapped sooner.
+  uint64_t Reserve() { return reserved_++; }
+  // All commands before this one are published, and there is room for it.
+  bool MayPublish(uint64_t number) {
+    return number == published_ &&
+           (number < kernels::kQueueCommands || Finished(number - kernels::kQueueCommands));
+  }
+  // Gives the kernel a command. REQUIRES: MayPublish(number).
+  void Publish(uint64_t number, const kernels::Command& command);
   // Whether the kernel has finished this command, or never will because its process has ended.
   bool Finished(uint64_t number);
 
@@ -36,6 +44,7 @@ class KernelQueue {
   KernelProcess& process_;
   kernels::CommandQueue& shared_;
   uint64_t bell_ = 0;
+  uint64_t reserved_ = 0;
   uint64_t published_ = 0;
   uint64_t finished_ = 0;
 };

@@ -30,6 +30,12 @@ class LocalImporter final : public MemoryImporter {
     return handle;
   }
 
+  // The memory of a handle; null: none.
+  std::byte* AddressOf(const Handle& handle) const {
+    const auto found = entries_.find(NumberOf(handle));
+    return found == entries_.end() ? nullptr : found->second.memory.data();
+  }
+
   // kInvalidArgument: an unknown handle, another owner, or more bytes than registered.
   absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) override {
     const auto found = entries_.find(NumberOf(offer.handle));

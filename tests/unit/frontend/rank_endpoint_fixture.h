@@ -62,7 +62,7 @@ class RankEndpointTest : public testing::Test {
   // An endpoint whose communicator is still forming.
   std::unique_ptr<RankEndpoint> MakeForming() {
     return std::move(*RankEndpoint::Make(
-        Rank(1), *buffers_,
+        Rank(1), *buffers_, /*kernels=*/nullptr,
         {.init_done = [](const absl::Status&, CommId) {}, .released = [this] { ++let_go_; }}));
   }
   std::unique_ptr<RankEndpoint> MakeEndpoint() {

@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     # Only the kinds, types and operators of operations, no wire formats.
     "algorithms": ["base", "proto/operation.h"],
     # Compiled for GPUs, too: only plain numbers.
-    "kernels": ["base", "proto/operation.h", "algorithms/division.h", "algorithms/issue_cursor.h"],
+    "kernels": ["base", "proto/operation.h", "proto/shim_wire.h", "proto/fence_page.h", "algorithms/division.h",
+                "algorithms/issue_cursor.h"],
     "service": ["base", "proto", "algorithms", "kernels",
                 # Host discovery and locality order only, not the cluster's model.
                 "topology/host_discovery.h", "topology/position.h",

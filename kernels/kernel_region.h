@@ -1,0 +1,27 @@
+// The shared memory by which the daemon gives commands to the kernels of one rank. The daemon makes
+// and seals it, zeroed; the rank's process maps it and registers it with CUDA.
+#ifndef MCCS_KERNELS_KERNEL_REGION_H_
+#define MCCS_KERNELS_KERNEL_REGION_H_
+
+#include <cstddef>
+
+#include "kernels/commands.h"
+#include "proto/fence_page.h"
+#include "proto/shim_wire.h"
+
+namespace mccs::kernels {
+
+struct KernelRegion {
+  wire::FencePageHeader header;
+  CommandQueue posted[wire::kReadySlots];  // by the ready slot of a call
+};
+static_assert(offsetof(KernelRegion, posted) % 64 == 0 && sizeof(CommandQueue) % 64 == 0);
+static_assert(offsetof(CommandQueue, published) == sizeof(wire::FenceLine));
+
+inline wire::FenceLine& BellOf(CommandQueue& queue) {
+  return reinterpret_cast<wire::FenceLine&>(queue.bell);
+}
+
+}  // namespace mccs::kernels
+
+#endif  // MCCS_KERNELS_KERNEL_REGION_H_

@@ -1,0 +1,42 @@
+// Runs plans by kernels of the tenants' processes; all other work on another device, which has
+// mapped the tenants' memory.
+//
+// OWNER and THREAD: as for Device.
+#ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_DEVICE_H_
+#define MCCS_SERVICE_DEVICE_GPU_KERNEL_DEVICE_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "service/device/device.h"
+
+namespace mccs {
+
+class KernelDevice final : public Device {
+ public:
+  // LIFETIME: `inner` outlives this.
+  explicit KernelDevice(Device& inner) : inner_(inner) {}
+
+  MemoryMapper& mapper() override { return inner_.mapper(); }
+  // Memory that processes can map.
+  absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override;
+  void Discard(std::span<std::byte> bytes) override;
+  absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override;
+  Submitted Submit(const MemOp& op, MemToken token) override { return inner_.Submit(op, token); }
+  Polled Poll(std::span<Finished> finished) override { return inner_.Poll(finished); }
+  uint64_t memory_bps() const override { return inner_.memory_bps(); }
+  bool uses_kernels() const override { return true; }
+  std::string Description() const override {
+    return absl::StrCat("kernels of tenants; ", inner_.Description());
+  }
+
+ private:
+  Device& inner_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_GPU_KERNEL_DEVICE_H_

@@ -1,0 +1,102 @@
+#include "service/frontend/process_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/error_class.h"
+
+namespace mccs {
+
+absl::StatusOr<uint64_t> ProcessMemory::AddressOf(const Region& region) {
+  const Region::KernelAccess* access = region.kernel_access();
+  if (access == nullptr) {
+    return absl::FailedPreconditionError(
+        "the memory of a call cannot be used by kernels: it is not from cudaMalloc");
+  }
+  if (access->owner == process_) return access->owner_address;
+  const auto [at, added] = mappings_.try_emplace(region.id().value());
+  Mapping& mapping = at->second;
+  if (!added) {
+    if (!mapping.status.ok()) return mapping.status;
+    return mapping.address;
+  }
+  mapping.number = ++last_number_;
+  mapping.alive = region.alive();
+  regions_[mapping.number] = region.id().value();
+  wire::MapMemory message{};
+  message.header = {.kind = wire::MapMemory::kKind, .bytes = sizeof(message), .request = 0};
+  message.memory = mapping.number;
+  message.bytes = region.bytes();
+  message.kind = access->kind;
+  std::copy(access->handle.begin(), access->handle.end(), message.handle);
+  const bool descriptor = access->kind != wire::ExportKind::kCudaIpc;
+  send_(std::as_bytes(std::span(&message, 1)), {&access->descriptor, descriptor ? 1u : 0u});
+  Sweep();
+  return 0;
+}
+
+absl::Status ProcessMemory::OnMapped(const wire::MemoryMapped& message) {
+  const auto region = regions_.find(message.memory);
+  if (region == regions_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unexpected MemoryMapped of memory ", message.memory));
+  }
+  Mapping& mapping = mappings_.at(region->second);
+  if (message.status.error == wire::ErrorClass::kNone && message.address != 0) {
+    mapping.address = message.address;
+    return absl::OkStatus();
+  }
+  std::string text(message.status.text, strnlen(message.status.text, sizeof(message.status.text)));
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  mapping.status = absl::UnavailableError(
+      absl::StrCat("process ", process_, " cannot map memory for its kernels: ", text));
+  return absl::OkStatus();
+}
+
+absl::Status ProcessMemory::OnUnmapped(const wire::MemoryUnmapped& message) {
+  const auto region = regions_.find(message.memory);
+  if (region == regions_.end() || !mappings_.at(region->second).withdrawn) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unexpected MemoryUnmapped of memory ", message.memory));
+  }
+  mappings_.erase(region->second);
+  regions_.erase(region);
+  return absl::OkStatus();
+}
+
+void ProcessMemory::Withdraw(const Region& region, std::shared_ptr<void> token) {
+  const auto mapping = mappings_.find(region.id().value());
+  if (mapping == mappings_.end()) return;
+  mapping->second.token = std::move(token);
+  RequestUnmap(mapping->second);
+}
+
+void ProcessMemory::RequestUnmap(Mapping& mapping) {
+  if (std::exchange(mapping.withdrawn, true)) return;
+  wire::UnmapMemory message{};
+  message.header = {.kind = wire::UnmapMemory::kKind, .bytes = sizeof(message), .request = 0};
+  message.memory = mapping.number;
+  send_(std::as_bytes(std::span(&message, 1)), {});
+}
+
+void ProcessMemory::Sweep() {
+  for (size_t i = std::min(kSweptAtOnce, regions_.size()); i > 0; --i) {
+    auto region = regions_.upper_bound(last_swept_);
+    if (region == regions_.end()) region = regions_.begin();
+    last_swept_ = region->first;
+    Mapping& mapping = mappings_.at(region->second);
+    if (mapping.alive.expired()) RequestUnmap(mapping);
+  }
+}
+
+void ProcessMemory::End() {
+  alive_ = false;
+  mappings_.clear();
+  regions_.clear();
+}
+
+}  // namespace mccs

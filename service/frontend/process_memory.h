@@ -1,0 +1,74 @@
+// The map of memory for the kernels of one process: buffers of other ranks, and memory of the
+// daemon.
+//
+//   AddressOf ── MapMemory ──► process ── MemoryMapped ──► the address
+//   Withdraw, or the region ends ── UnmapMemory ──► process ── MemoryUnmapped ──► forgotten
+//
+// OWNER: the Session. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
+#define MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/shim_control.h"
+#include "service/device/gpu/kernel_process.h"
+
+namespace mccs {
+
+class ProcessMemory final : public KernelProcess {
+ public:
+  using Send = std::function<void(std::span<const std::byte> message, std::span<const int> fds)>;
+
+  // `send`: to the process.
+  ProcessMemory(pid_t process, Send send) : process_(process), send_(std::move(send)) {}
+
+  // kFailedPrecondition: no kernel can access the region; others: the process's.
+  absl::StatusOr<uint64_t> AddressOf(const Region& region) override;
+  bool alive() const override { return alive_; }
+
+  // kInvalidArgument: the daemon did not ask for it.
+  absl::Status OnMapped(const wire::MemoryMapped& message);
+  absl::Status OnUnmapped(const wire::MemoryUnmapped& message);
+
+  // Destroys `token` when the process has unmapped the region, or has ended.
+  void Withdraw(const Region& region, std::shared_ptr<void> token);
+  // Notices regions that have ended: a few at each call.
+  void Sweep();
+  // The process has ended.
+  void End();
+
+ private:
+  struct Mapping {
+    uint64_t number = 0;
+    uint64_t address = 0;  // 0: not known yet
+    bool withdrawn = false;
+    absl::Status status;
+    std::weak_ptr<const void> alive;
+    std::shared_ptr<void> token;
+  };
+
+  void RequestUnmap(Mapping& mapping);
+  static constexpr size_t kSweptAtOnce = 4;
+
+  const pid_t process_;
+  const Send send_;
+  bool alive_ = true;
+  uint64_t last_number_ = 0;
+  absl::flat_hash_map<uint64_t, Mapping> mappings_;  // by RegionId
+  std::map<uint64_t, uint64_t> regions_;             // by number
+  uint64_t last_swept_ = 0;                          // number
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
