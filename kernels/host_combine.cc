@@ -1,5 +1,8 @@
 // Combine for the host: plain loops, which the compiler turns into vectors. Each has one operator
-// and one format, and runs over a tile of accumulators in the L1 cache.
+// and one format, and runs over a tile of accumulators in the L1 cache. They are compiled for
+// several instruction sets. The results do not depend on the choice, since no operation is fused.
+#include "kernels/host_combine.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -56,126 +59,77 @@ void CopyBytes(const Call& call, Range bytes) {
   }
 }
 
-template <class Format>
-typename Format::Acc Decode(const unsigned char* from) {
-  typename Format::Stored stored;
-  memcpy(&stored, from, sizeof(stored));
-  return Format::Decode(stored);
-}
+}  // namespace
+}  // namespace mccs::kernels
 
-// Loops over one tile of `count` elements.
-template <class Format, class Op>
-class Tile {
-  using Stored = typename Format::Stored;
-  using Acc = typename Format::Acc;
-  static constexpr uint64_t kSize = sizeof(Stored);
+#define MCCS_HOST_LOOPS baseline
+#include "kernels/host_loops-inl.h"
+#undef MCCS_HOST_LOOPS
 
- public:
-  explicit Tile(uint64_t count) : count_(count) {}
+// The sets of service/device/kernel_families.h. Sanitizers multiply the compile time.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define MCCS_WIDE_HOST_LOOPS 1
 
-  void Start(const unsigned char* __restrict from) {
-    for (uint64_t i = 0; i < count_; ++i) sum_[i] = Decode<Format>(from + i * kSize);
-  }
-  void StartScaled(const unsigned char* __restrict from, Acc scale) {
-    for (uint64_t i = 0; i < count_; ++i) {
-      sum_[i] = ProductOf::Apply(Decode<Format>(from + i * kSize), scale);
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define MCCS_HOST_LOOPS avx2
+#include "kernels/host_loops-inl.h"
+#undef MCCS_HOST_LOOPS
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#define MCCS_HOST_LOOPS avx512
+#include "kernels/host_loops-inl.h"
+#undef MCCS_HOST_LOOPS
+#pragma GCC pop_options
+#endif
+
+namespace mccs::kernels {
+namespace {
+
+using RunLoops = void (*)(const Call& call, uint64_t elements, Team team);
+
+// The loops that this machine can run, best first.
+struct SupportedLoops {
+  SupportedLoops() {
+#ifdef MCCS_WIDE_HOST_LOOPS
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+      run[count++] = avx512::Run;
     }
-  }
-  // Start and Accumulate in one pass.
-  void StartTwo(const unsigned char* __restrict a, const unsigned char* __restrict b) {
-    for (uint64_t i = 0; i < count_; ++i) {
-      sum_[i] = Op::Apply(Decode<Format>(a + i * kSize), Decode<Format>(b + i * kSize));
-    }
-  }
-  void Accumulate(const unsigned char* __restrict from) {
-    for (uint64_t i = 0; i < count_; ++i) {
-      sum_[i] = Op::Apply(sum_[i], Decode<Format>(from + i * kSize));
-    }
-  }
-  void AccumulateScaled(const unsigned char* __restrict from, Acc scale) {
-    for (uint64_t i = 0; i < count_; ++i) {
-      sum_[i] = Op::Apply(sum_[i], ProductOf::Apply(Decode<Format>(from + i * kSize), scale));
-    }
-  }
-  void Divide(const Divider<Acc>& divider) {
-    for (uint64_t i = 0; i < count_; ++i) sum_[i] = divider.Apply(sum_[i]);
-  }
-  void Write(unsigned char* __restrict to) const {
-    for (uint64_t i = 0; i < count_; ++i) {
-      const Stored stored = Format::Encode(sum_[i]);
-      memcpy(to + i * kSize, &stored, kSize);
-    }
+    if (__builtin_cpu_supports("avx2")) run[count++] = avx2::Run;
+#endif
+    run[count++] = baseline::Run;
   }
 
- private:
-  uint64_t count_;
-  alignas(64) Acc sum_[kTile];
+  uint32_t count = 0;
+  RunLoops run[3];
 };
 
-template <class Format>
-typename Format::Acc Scale(const Source& source) {
-  const auto* bits = reinterpret_cast<const unsigned char*>(&source.scale_bits);
-  return Decode<Format>(source.scale_address != nullptr ? source.scale_address : bits);
-}
-
-template <class Format, class Op>
-void Reduce(const Call& call, Range range) {
-  constexpr uint64_t kSize = sizeof(typename Format::Stored);
-  const Divider<typename Format::Acc> divider(call.op.divides ? call.op.divisor : 1);
-  for (uint64_t at = range.begin; at < range.end; at += kTile) {
-    const uint64_t count = std::min(kTile, range.end - at);
-    Tile<Format, Op> tile(count);
-    const auto from = [&](uint32_t k) { return call.sources[k].address + at * kSize; };
-    uint32_t k = 1;
-    if (call.sources[0].scaled) {
-      tile.StartScaled(from(0), Scale<Format>(call.sources[0]));
-    } else if (call.source_count > 1 && !call.sources[1].scaled) {
-      tile.StartTwo(from(0), from(1));
-      k = 2;
-    } else {
-      tile.Start(from(0));
-    }
-    for (; k < call.source_count; ++k) {
-      if (call.sources[k].scaled) {
-        tile.AccumulateScaled(from(k), Scale<Format>(call.sources[k]));
-      } else {
-        tile.Accumulate(from(k));
-      }
-    }
-    if (call.op.divides) tile.Divide(divider);
-    unsigned char* const first = call.destinations[0] + at * kSize;
-    tile.Write(first);
-    for (uint32_t d = 1; d < call.destination_count; ++d) {
-      Move(call.destinations[d] + at * kSize, first, count * kSize);
-    }
-  }
-}
-
-template <class Format>
-void ReduceElements(const Call& call, Range range) {
-  switch (call.op.op) {
-    case ReduceOp::kSum:
-      return Reduce<Format, SumOf>(call, range);
-    case ReduceOp::kProd:
-      return Reduce<Format, ProductOf>(call, range);
-    case ReduceOp::kMin:
-      return Reduce<Format, MinOf>(call, range);
-    default:
-      return Reduce<Format, MaxOf>(call, range);
-  }
+const SupportedLoops& Loops() {
+  static const SupportedLoops loops;
+  return loops;
 }
 
 }  // namespace
 
-void Combine(const ElementOp& op, const Source* sources, uint32_t source_count,
-             unsigned char* const* destinations, uint32_t destination_count, uint64_t elements,
-             Team team) {
+uint32_t HostInstructionSets() { return Loops().count; }
+
+void CombineOnHost(uint32_t set, const ElementOp& op, const Source* sources, uint32_t source_count,
+                   unsigned char* const* destinations, uint32_t destination_count,
+                   uint64_t elements, Team team) {
   const Call call{op, sources, source_count, destinations, destination_count};
   if (IsCopy(op, sources, source_count)) {
     return CopyBytes(call, RangeOf(elements * ElementSize(op.type), team));
   }
-  WithFormat(op.type,
-             [&](auto format) { ReduceElements<decltype(format)>(call, RangeOf(elements, team)); });
+  Loops().run[set](call, elements, team);
+}
+
+void Combine(const ElementOp& op, const Source* sources, uint32_t source_count,
+             unsigned char* const* destinations, uint32_t destination_count, uint64_t elements,
+             Team team) {
+  CombineOnHost(0, op, sources, source_count, destinations, destination_count, elements, team);
 }
 
 }  // namespace mccs::kernels

@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/elements.h"
+#include "kernels/host_combine.h"
 #include "kernels/vector_combine.h"
 #include "service/device/mem_op.h"
 
@@ -27,15 +28,36 @@ constexpr uint64_t kSeed = 20261126;
 constexpr unsigned char kUntouched = 0xa5;
 constexpr size_t kMargin = 64;  // bytes around each buffer that must not change
 
-enum class Form { kHost, kVectors };
+// The loops to run: those of the GPU, or the host's for one instruction set.
+struct Form {
+  bool vectors;
+  uint32_t set;
+};
+
+std::vector<Form> Forms() {
+  std::vector<Form> forms = {{true, 0}};
+  for (uint32_t set = 0; set < kernels::HostInstructionSets(); ++set) forms.push_back({false, set});
+  return forms;
+}
+
+void PrintTo(const Form& form, std::ostream* os) {
+  form.vectors ? *os << "vectors" : *os << "host, instruction set " << form.set;
+}
 
 // All threads of a team, one after the other.
-void RunTeam(Form form, const ElementOp& op, const std::vector<Source>& sources,
+void RunTeam(const Form& form, const ElementOp& op, const std::vector<Source>& sources,
              const std::vector<unsigned char*>& destinations, uint64_t elements, uint32_t threads) {
-  const auto run = form == Form::kHost ? kernels::Combine : kernels::CombineByVectors;
+  const auto source_count = static_cast<uint32_t>(sources.size());
+  const auto destination_count = static_cast<uint32_t>(destinations.size());
   for (uint32_t index = 0; index < threads; ++index) {
-    run(op, sources.data(), static_cast<uint32_t>(sources.size()), destinations.data(),
-        static_cast<uint32_t>(destinations.size()), elements, Team{index, threads});
+    const Team team{index, threads};
+    if (form.vectors) {
+      kernels::CombineByVectors(op, sources.data(), source_count, destinations.data(),
+                                destination_count, elements, team);
+    } else {
+      kernels::CombineOnHost(form.set, op, sources.data(), source_count, destinations.data(),
+                             destination_count, elements, team);
+    }
   }
 }
 
@@ -160,7 +182,7 @@ class Case {
   }
 
   // `threads` in a team.
-  void Check(Form form, uint32_t threads) const {
+  void Check(const Form& form, uint32_t threads) const {
     std::vector<Buffer> inputs = inputs_;
     std::vector<Buffer> outputs = Outputs();
     std::vector<Source> sources = sources_;
@@ -224,7 +246,8 @@ class Case {
             op_.type == DataType::kFloat64);
   }
 
-  void ExpectSame(const Buffer& result, const Buffer& expected, Form form, uint32_t threads) const {
+  void ExpectSame(const Buffer& result, const Buffer& expected, const Form& form,
+                  uint32_t threads) const {
     EXPECT_TRUE(result.MarginsUntouched(layout_.elements));
     for (size_t i = 0; i < layout_.elements; ++i) {
       const uint64_t bits = result.Element(i), wanted = expected.Element(i);
@@ -233,8 +256,7 @@ class Case {
                               << " at element " << i << ": " << Name(op_.type) << " "
                               << Name(op_.op) << ", " << ::testing::PrintToString(shape_) << ", "
                               << ::testing::PrintToString(layout_) << ", "
-                              << (form == Form::kHost ? "host" : "vectors") << ", " << threads
-                              << " threads";
+                              << ::testing::PrintToString(form) << ", " << threads << " threads";
     }
   }
 
@@ -259,8 +281,7 @@ class CombineAsMemOp : public ::testing::TestWithParam<std::tuple<DataType, Redu
       for (const auto& [skew, step] : kSkews) {
         const Case combine(type, op, shape, {elements, skew, step}, ++seed);
         for (const uint32_t threads : kTeams) {
-          combine.Check(Form::kHost, threads);
-          combine.Check(Form::kVectors, threads);
+          for (const Form& form : Forms()) combine.Check(form, threads);
           if (HasFatalFailure()) return;
         }
       }
@@ -282,15 +303,14 @@ TEST_P(CombineAsMemOp, HasTheSameBits) {
 TEST_P(CombineAsMemOp, HasTheSameBitsForAllSourcesOfAHost) {
   const auto [type, op] = GetParam();
   const Case combine(type, op, {kMaxMemOpSources, 1, true, false, 0}, {333, 1, 0}, kSeed);
-  for (const Form form : {Form::kHost, Form::kVectors}) combine.Check(form, 32);
+  for (const Form& form : Forms()) combine.Check(form, 32);
 }
 
 TEST_P(CombineAsMemOp, HasTheSameBitsForLongBuffers) {
   const auto [type, op] = GetParam();
   for (const size_t sources : {1, 2, 4}) {
     const Case combine(type, op, {sources, 2, false, false, 0}, {20'011, 3, 0}, kSeed);
-    combine.Check(Form::kHost, 3);
-    combine.Check(Form::kVectors, 96);
+    for (const Form& form : Forms()) combine.Check(form, form.vectors ? 96 : 3);
   }
 }
 
@@ -349,7 +369,7 @@ class CombinePairs : public ::testing::TestWithParam<std::tuple<DataType, Reduce
     const ElementOp op{type, reduce_op, false, 1};
     const std::vector<Source> sources = {{a.data(), 0, nullptr, false},
                                          {b.data(), 0, nullptr, false}};
-    for (const Form form : {Form::kHost, Form::kVectors}) {
+    for (const Form& form : Forms()) {
       Buffer result(type, n, 0);
       RunTeam(form, op, sources, {result.data()}, n, 1);
       for (size_t i = 0; i < n; ++i) {
@@ -432,7 +452,7 @@ TEST(CombineRounding, HappensOnceAtTheEnd) {
   const uint16_t big = 0x6800, one = 0x3c00;  // 2048, 1
   const auto* big_bytes = reinterpret_cast<const unsigned char*>(&big);
   const auto* one_bytes = reinterpret_cast<const unsigned char*>(&one);
-  for (const Form form : {Form::kHost, Form::kVectors}) {
+  for (const Form& form : Forms()) {
     uint16_t out = 0;
     const std::vector<Source> sources = {{big_bytes, 0, nullptr, false},
                                          {one_bytes, 0, nullptr, false},
@@ -443,6 +463,16 @@ TEST(CombineRounding, HappensOnceAtTheEnd) {
   }
 }
 
+TEST(CombineOfTheHost, AddsTwoNumbers) {
+  const float one = 1, two = 2;
+  float sum = 0;
+  unsigned char* const to = reinterpret_cast<unsigned char*>(&sum);
+  const Source sources[] = {{reinterpret_cast<const unsigned char*>(&one), 0, nullptr, false},
+                            {reinterpret_cast<const unsigned char*>(&two), 0, nullptr, false}};
+  kernels::Combine({DataType::kFloat32, ReduceOp::kSum, false, 1}, sources, 2, &to, 1, 1, {0, 1});
+  EXPECT_EQ(sum, 3);
+}
+
 // A large buffer and many threads: no element is left out or written twice.
 TEST(CombineTeam, OfSeveralBlocksDividesTheElements) {
   constexpr size_t kElements = 5'003;
@@ -450,7 +480,7 @@ TEST(CombineTeam, OfSeveralBlocksDividesTheElements) {
   for (size_t i = 0; i < kElements; ++i) in[i] = static_cast<uint32_t>(i * 7);
   const auto* from = reinterpret_cast<const unsigned char*>(in.data());
   auto* to = reinterpret_cast<unsigned char*>(sum.data());
-  for (const Form form : {Form::kHost, Form::kVectors}) {
+  for (const Form& form : Forms()) {
     std::fill(sum.begin(), sum.end(), 1);
     // In place: an element that two threads process is added twice.
     RunTeam(form, {DataType::kUint32, ReduceOp::kSum, false, 1},
