@@ -99,9 +99,9 @@ class Divider {
     if constexpr (sizeof(T) == 8) {
       return value / divisor_;
     } else {
-      // With r = 2^64 / divisor, rounded up (or more by 1), value · r / 2^64 exceeds the quotient
-      // by less than 1 / divisor if value < 2^32 and divisor ≤ 2^32. A larger divisor gives 0 as it
-      // should, since r < 2^32. Divisor 1 makes r = 2^64, which is 0.
+      // With r = 2^64 / divisor, rounded up, value · r / 2^64 exceeds value / divisor by less than
+      // 1 / divisor, since value < 2^32, for divisors up to 2^32. For larger ones r ≤ 2^32, and the
+      // result is 0, as it should be. Divisor 1 makes r = 2^64, which is 0.
       if (reciprocal_ == 0) return value;
 #ifdef __CUDA_ARCH__
       return __umul64hi(value, reciprocal_);

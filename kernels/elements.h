@@ -27,7 +27,7 @@ struct ElementOp {
   DataType type;
   ReduceOp op;       // kSum, kProd, kMin or kMax
   bool divides;      // integers: divides the accumulated value by `divisor`, towards zero
-  uint64_t divisor;  // not 0 if `divides`
+  uint64_t divisor;  // not 0 if `divides`; less than 2^63
 };
 
 // Whether a call copies bits.
@@ -51,6 +51,7 @@ struct Team {
 // to the element. A destination may be one of the sources exactly; otherwise no overlap. On a GPU:
 // the elements are in memory that the GPU addresses as global (its own, a peer's, or pinned host
 // memory); `sources` and `destinations` are in any memory, and shared memory is the fastest.
+// At most 512 threads per block (__launch_bounds__): the loops need 128 registers.
 // ENSURES: the calling thread's part is written on return. On a GPU the sources are read as the
 // other GPUs and processes last wrote them, if the caller has seen their flag. The destinations are
 // written by weak stores: to publish them, all threads of the team synchronize, and one releases a

@@ -123,12 +123,15 @@ template <class Format, int kBytes, int kSources, int kWords, class Share>
 MCCS_INLINE void Reduce(const Call& call, const Divider<typename Format::Acc>& divider,
                         const Share& share) {
   using Elements = WordElements<Format, kBytes>;
+  // A constant if there is one batch.
+  const uint32_t batched_sources = kWords == 1 ? call.source_count : 1;
+  unsigned char* const destination = call.destinations[0];
   Batch<Format, kSources> batch;
   batch.Take(call, 0);
   MCCS_NO_UNROLL for (uint64_t i = share.first; i < share.end; i += kWords * share.stride) {
     Elements sum;
-    MCCS_NO_UNROLL for (uint32_t first = 0; first < call.source_count; first += kSources) {
-      if (kWords == 1 && call.source_count > kSources) batch.Take(call, first);
+    MCCS_NO_UNROLL for (uint32_t first = 0; first < batched_sources; first += kSources) {
+      if (batched_sources > kSources) batch.Take(call, first);
       Word<kBytes> words[kSources][kWords];
       MCCS_UNROLL for (int k = 0; k < kSources; ++k) {
         MCCS_UNROLL for (int j = 0; j < kWords; ++j) {
@@ -153,10 +156,11 @@ MCCS_INLINE void Reduce(const Call& call, const Divider<typename Format::Acc>& d
             sum.Accumulate(call.op.op, more);
           }
         }
-        if (first + kSources < call.source_count) continue;
+        if (first + kSources < batched_sources) continue;
         if (call.op.divides) sum.DivideBy(divider);
         const Word<kBytes> word = sum.Encode();
-        MCCS_NO_UNROLL for (uint32_t k = 0; k < call.destination_count; ++k) {
+        StoreWord<kBytes>(destination + share.template Offset<kBytes>(at), word);
+        MCCS_NO_UNROLL for (uint32_t k = 1; k < call.destination_count; ++k) {
           StoreWord<kBytes>(call.destinations[k] + share.template Offset<kBytes>(at), word);
         }
       }
