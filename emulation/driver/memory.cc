@@ -75,6 +75,18 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
   return CUDA_SUCCESS;
 }
 
+// The emulated memory is host memory, and no driver exports it to devices
+// (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0).
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long) {
+  MCCS_ENTER_CONTEXT(session);
+  const bool known = type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+  if (handle == nullptr || !known || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::optional<Region> region = session.process->memory.Find(address);
+  if (!region || !region->Contains(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {
   MCCS_ENTER_UNSAFE(session);
   constexpr unsigned kKnown =
