@@ -21,11 +21,12 @@ namespace mccs::probe {
 
 enum class Verdict { kPass, kFail, kSkip };
 
+// `text`: why a check failed or was skipped, or the figures that it measured.
 struct Outcome {
   Verdict verdict = Verdict::kPass;
-  std::string why;
+  std::string text;
 };
-inline Outcome Pass() { return {}; }
+inline Outcome Pass(std::string figures = {}) { return {Verdict::kPass, std::move(figures)}; }
 inline Outcome Fail(std::string why) { return {Verdict::kFail, std::move(why)}; }
 inline Outcome Skip(std::string why) { return {Verdict::kSkip, std::move(why)}; }
 
@@ -36,6 +37,9 @@ struct Check {
 };
 // All checks of the program. THREAD: the main thread's.
 std::vector<Check>& AllChecks();
+// Sorts the checks by what depends on them, the most important first (order.cc). Returns the names
+// in its list that are no check's.
+std::vector<std::string> SortByImportance(std::vector<Check>* checks);
 struct CheckRegistration {
   explicit CheckRegistration(const Check& check) { AllChecks().push_back(check); }
 };
@@ -94,6 +98,12 @@ inline constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 // emulation.
 int Connections();
 
+// Whether libcuda.so.1 is the emulation's. Does not initialize CUDA.
+bool OnEmulation();
+// Why a check that needs several kernels of one process at the same time is skipped there.
+inline constexpr char kOneKernelAtATime[] =
+    "the emulation runs one kernel of a process at a time, to its end";
+
 // Polls cudaStreamQuery; returns whether the stream's work finishes within the limit.
 bool Finishes(cudaStream_t stream, int limit_ms = 5000);
 // Returns whether the work does not finish in a time that is long enough for a GPU.
@@ -108,6 +118,16 @@ void StoreWord(uint64_t* word, uint64_t value);
 bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms = 5000);
 // Starts a thread that stores the value after that time.
 std::thread StoreLater(uint64_t* word, uint64_t value, int after_ms);
+// Polls without sleeping until the word has reached the value (GEQ). For latencies.
+bool SpinUntil(const uint64_t* word, uint64_t value, int limit_ms = 5000);
+
+// Words on pages of a memfd, as the daemon makes them. Processes that are forked afterwards share
+// them at the same address. CUDA does not know them. Null if the system rejects.
+// LIFETIME: the process.
+uint64_t* SharedWords(size_t count);
+// Registers them with CUDA in this process, which creates its context on GPU `device`, and checks
+// that the GPU has the same address for them.
+Outcome RegisterWords(uint64_t* words, size_t count, int device = 0);
 
 inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 
@@ -118,13 +138,15 @@ class Peer {
   explicit Peer(const std::function<Outcome(Peer& self)>& body);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
-  ~Peer();
+  ~Peer();  // kills it if it was not joined
 
   bool Send(const void* data, size_t bytes);
   bool Receive(void* data, size_t bytes);
   int socket() const { return socket_; }
   // Waits for the peer's end and returns its outcome.
   Outcome Join();
+  // Sends SIGKILL and waits for its end.
+  void Kill();
 
  private:
   explicit Peer(int socket) : socket_(socket) {}

@@ -1,3 +1,8 @@
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongEnoughForGpu{30};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 constexpr int kGpuConnections = 8;
+constexpr int kLooksPerYield = 200;
 
 template <typename Condition>
 bool Becomes(Condition condition, std::chrono::milliseconds limit) {
@@ -60,11 +66,10 @@ std::optional<std::string> Problem(const char* call, CUresult result) {
 
 int Connections() {
   const int connections = NumberFrom("CUDA_DEVICE_MAX_CONNECTIONS", kGpuConnections);
-  cudaDeviceProp properties;
-  const bool emulated = cudaGetDeviceProperties(&properties, 0) == cudaSuccess &&
-                        strncmp(properties.name, "Emulated", 8) == 0;
-  return emulated ? NumberFrom("MCCS_EMULATED_CONNECTIONS", connections) : connections;
+  return OnEmulation() ? NumberFrom("MCCS_EMULATED_CONNECTIONS", connections) : connections;
 }
+
+bool OnEmulation() { return dlsym(RTLD_DEFAULT, "mccsEmulationRegisterKernel") != nullptr; }
 
 bool Finishes(cudaStream_t stream, int limit_ms) {
   return Becomes([=] { return IsDone(stream); }, std::chrono::milliseconds(limit_ms));
@@ -97,6 +102,39 @@ bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms) {
   return Becomes([=] { return LoadWord(word) == value; }, std::chrono::milliseconds(limit_ms));
 }
 
+bool SpinUntil(const uint64_t* word, uint64_t value, int limit_ms) {
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(limit_ms);
+  for (;;) {
+    for (int i = 0; i < kLooksPerYield; ++i) {
+      if (static_cast<int64_t>(LoadWord(word) - value) >= 0) return true;
+    }
+    if (Clock::now() > until) return false;
+    sched_yield();  // on the emulation the kernel may need this processor
+  }
+}
+
+uint64_t* SharedWords(size_t count) {
+  const size_t bytes = count * sizeof(uint64_t);
+  const int fd = memfd_create("probe-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return nullptr;
+  }
+  void* words = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return words == MAP_FAILED ? nullptr : static_cast<uint64_t*>(words);
+}
+
+Outcome RegisterWords(uint64_t* words, size_t count, int device) {
+  PROBE_CALL(cudaSetDevice(device));
+  PROBE_CALL(cudaFree(nullptr));
+  PROBE_CALL(cuMemHostRegister(words, count * sizeof(uint64_t), CU_MEMHOSTREGISTER_DEVICEMAP));
+  CUdeviceptr address = 0;
+  PROBE_CALL(cuMemHostGetDevicePointer(&address, words, 0));
+  PROBE_EXPECT(address == Pointer(words), "the GPU has another address for the shared words");
+  return Pass();
+}
+
 std::thread StoreLater(uint64_t* word, uint64_t value, int after_ms) {
   return std::thread([=] {
     std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
@@ -114,7 +152,7 @@ Peer::Peer(const std::function<Outcome(Peer&)>& body) {
     {
       Peer self(ends[1]);
       outcome = body(self);
-      self.Send(outcome.why.c_str(), outcome.why.size());
+      self.Send(outcome.text.c_str(), outcome.text.size());
     }
     _exit(static_cast<int>(outcome.verdict));
   }
@@ -124,7 +162,13 @@ Peer::Peer(const std::function<Outcome(Peer&)>& body) {
 
 Peer::~Peer() {
   if (socket_ >= 0) close(socket_);
-  if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  if (pid_ > 0) Kill();
+}
+
+void Peer::Kill() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
 }
 
 bool Peer::Send(const void* data, size_t bytes) {
@@ -137,18 +181,19 @@ bool Peer::Receive(void* data, size_t bytes) {
 
 Outcome Peer::Join() {
   if (pid_ <= 0) return Fail("cannot start the second process");
-  std::string why;
+  std::string text;
   char part[256];
   for (ssize_t got; (got = recv(socket_, part, sizeof(part), 0)) > 0;) {
-    why.append(part, static_cast<size_t>(got));
+    text.append(part, static_cast<size_t>(got));
   }
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kPass)) return Pass();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kPass))
+    return Pass(text);
   if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kSkip))
-    return Skip(why);
-  return Fail("the second process: " + (why.empty() ? "ended abnormally" : why));
+    return Skip(text);
+  return Fail("the second process: " + (text.empty() ? "ended abnormally" : text));
 }
 
 }  // namespace mccs::probe
