@@ -1,5 +1,5 @@
-// The order of the checks: first those on which the design of the data path depends, then
-// the others by name.
+// The order of the checks: first those that decide whether the design of the data path is possible,
+// then its figures, then the others by name.
 
 #include <algorithm>
 #include <iterator>
@@ -11,9 +11,41 @@ namespace mccs::probe {
 namespace {
 
 constexpr const char* kFirst[] = {
+    "facts_of_device",
+    "facts_of_sharing",
     // Kernels, counters and data.
+    "counters_between_cpu_and_kernel",
     "kernel_awaits_word",
+    "kernels_of_many_streams_meet",
+    "kernels_meet_with_one_queue",
     "kernel_leaves_its_queue",
+    // Buffers can be opened while operations run.
+    "ipc_open_beside_kernel",
+    "vmm_import_beside_kernel",
+    "allocate_beside_kernel",
+    "host_register_beside_kernel",
+    "load_beside_kernel",
+    "first_launch_beside_kernel",
+    "release_beside_kernel",
+    "create_beside_kernel",
+    // Several processes on one GPU.
+    "processes_share_gpu",
+    "counters_announce_gpu_memory",
+    "counters_announce_virtual_memory",
+    "counters_between_gpus",
+    "word_after_copy_between_processes",
+    "word_after_copy_between_gpus",
+    "killed_process_leaves_no_kernel",
+    // Graphs, NICs and other hosts.
+    "graph_kernel_polls_words",
+    "dma_buf_of_allocation",
+    "dma_buf_of_virtual_memory",
+    "dma_buf_without_rdma_flag",
+    "fabric_handles",
+    // Figures.
+    "cost_of_launch",
+    "latency_of_launch",
+    "round_trip_of_words",
     // The present fences and exports.
     "fences_across_processes",
     "fences_with_processor",

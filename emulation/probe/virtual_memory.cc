@@ -1,13 +1,8 @@
 // Virtual memory management: memory and addresses are separate objects.
 
-#include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
-
-#include "emulation/probe/probe.h"
+#include "emulation/probe/shared_memory.h"
 
 namespace mccs::probe {
 namespace {
@@ -168,41 +163,6 @@ PROBE_CHECK(vmm_access, "a mapping is inaccessible until access is set") {
   PROBE_CALL(cuMemGetAccess(&flags, &location, range));
   PROBE_EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "cuMemSetAccess did not give access");
   return Pass();
-}
-
-// Sends and receives a descriptor over a peer's socket.
-bool SendDescriptor(int socket, int fd) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-int ReceiveDescriptor(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
-  int fd = -1;
-  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  return fd;
 }
 
 Outcome Import(Peer& self) {

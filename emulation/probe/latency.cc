@@ -1,0 +1,95 @@
+// Figures of launches and of words in pinned memory. No figure is a failure.
+
+#include <vector>
+
+#include "emulation/probe/figures.h"
+#include "emulation/probe/probe_kernels.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr int kBatches = 20;
+constexpr int kBatch = 100;  // launches that are enqueued without waiting
+constexpr int kLimitMs = 5000;
+
+// Time per launch call, in µs: the median of the batches.
+template <typename... Arguments>
+Outcome TimeLaunches(const Kernel<Arguments...>& kernel, cudaStream_t stream, double* us,
+                     Arguments... arguments) {
+  CUfunction function = nullptr;
+  PROBE_CALL(FindKernel(kernel.name(), &function));
+  std::vector<double> times;
+  for (int batch = 0; batch <= kBatches; ++batch) {
+    const Stopwatch stopwatch;
+    for (int i = 0; i < kBatch; ++i) {
+      PROBE_CALL(Kernel<Arguments...>::LaunchOf(function, stream, {}, arguments...));
+    }
+    if (batch > 0) times.push_back(stopwatch.us() / kBatch);  // the first one loads the kernel
+    PROBE_EXPECT(Finishes(stream, kLimitMs), "empty kernels did not end");
+  }
+  *us = Median(times);
+  return Pass();
+}
+
+PROBE_CHECK(cost_of_launch,
+            "reports the time of a launch with 0, 64 and 4,000 bytes of arguments") {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  double none = 0;
+  double some = 0;
+  double many = 0;
+  PROBE_PASSES(TimeLaunches(kEmpty, stream, &none));
+  PROBE_PASSES(TimeLaunches(kEmpty64, stream, &some, Bytes<64>{}));
+  PROBE_PASSES(TimeLaunches(kEmpty4000, stream, &many, Bytes<4000>{}));
+  return Pass(Text("%.2f µs without arguments, %.2f µs with 64 bytes, %.2f µs with 4,000 bytes",
+                   none, some, many));
+}
+
+PROBE_CHECK(latency_of_launch, "reports the time from a launch to the kernel's first store") {
+  constexpr uint64_t kLaunches = 300;
+  PROBE_WORDS(word, kWordStride);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  std::vector<double> times;
+  for (uint64_t i = 1; i <= kLaunches; ++i) {
+    const Stopwatch stopwatch;
+    PROBE_CALL(kMark.Launch(stream, {}, word, i));
+    PROBE_EXPECT(SpinUntil(word, i, kLimitMs), "the kernel's word is missing");
+    if (i > 1) times.push_back(stopwatch.us());
+    PROBE_EXPECT(Finishes(stream, kLimitMs), "the kernel did not end");
+  }
+  return Pass(Spread(times));
+}
+
+// CPU → kernel → CPU over words in pinned memory.
+Outcome TimeRoundTrips(uint64_t pause_ns, std::string* text) {
+  constexpr uint64_t kRounds = 10'000;
+  constexpr double kTimeMs = 1000;
+  PROBE_WORDS(words, 2 * kWordStride);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(kEcho.Launch(stream, {}, words, words + kWordStride, kRounds, pause_ns));
+  std::vector<double> times;
+  const Stopwatch total;
+  for (uint64_t i = 1; i <= kRounds && total.ms() < kTimeMs; ++i) {
+    const Stopwatch stopwatch;
+    StoreWord(words, i);
+    PROBE_EXPECT(SpinUntil(words + kWordStride, i, kLimitMs), "the kernel did not answer");
+    times.push_back(stopwatch.us());
+  }
+  StoreWord(words, kStop);
+  PROBE_EXPECT(Finishes(stream, kLimitMs), "the kernel did not end");
+  times.erase(times.begin());  // contains the launch
+  PROBE_EXPECT(!times.empty(), "one round took all the time");
+  *text = Spread(times);
+  return Pass();
+}
+
+PROBE_CHECK(round_trip_of_words,
+            "reports the time from a word of the CPU to the kernel's answer in pinned memory") {
+  std::string busy;
+  std::string pausing;
+  PROBE_PASSES(TimeRoundTrips(0, &busy));
+  PROBE_PASSES(TimeRoundTrips(200, &pausing));
+  return Pass("polls without a pause: " + busy + "; with 200 ns between polls: " + pausing);
+}
+
+}  // namespace
+}  // namespace mccs::probe
