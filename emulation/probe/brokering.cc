@@ -97,7 +97,7 @@ Outcome ReportWaits(const std::vector<NamedCall>& calls) {
     double ms = 0;
     PROBE_PASSES(RunBeside(named.call, kReportGuardMs, &waited, &ms));
     text += Text("%s%s ", text.empty() ? "" : "; ", named.name) +
-            (waited ? "waits" : Text("%.2f ms", ms));
+            (waited ? "waits for the kernel" : Text("%.2f ms", ms));
   }
   return Pass(text);
 }
@@ -113,8 +113,8 @@ NamedCall DriverCall(const char* name, std::function<CUresult()> function) {
   return {name, Driver(name, std::move(function))};
 }
 
-// Opens memory of a second process by one method.
-Outcome OpenBesideKernel(SharingMethod method, const char* name) {
+// Opens memory of a second process by one method. Reports whether closing it waits.
+Outcome OpenBesideKernel(SharingMethod method, const char* open, const char* close) {
   Peer owner([method](Peer& self) {
     PROBE_CALL(cudaSetDevice(0));
     PROBE_CALL(cudaFree(nullptr));
@@ -130,22 +130,26 @@ Outcome OpenBesideKernel(SharingMethod method, const char* name) {
   SharedDescription description;
   CUdeviceptr address = 0;
   PROBE_PASSES(ReceiveShared(owner, method, &description));
-  const Outcome outcome =
-      NoneWaits({{name, [&] { return OpenDescription(description, method, 0, &address); }}});
-  PROBE_PASSES(outcome);
+  const Outcome opened =
+      NoneWaits({{open, [&] { return OpenDescription(description, method, 0, &address); }}});
+  PROBE_PASSES(opened);
+  const Outcome closed =
+      ReportWaits({{close, [&] { return CloseShared(description, method, address); }}});
+  PROBE_PASSES(closed);
   const char done = 1;
   PROBE_EXPECT(owner.Send(&done, 1), "the second process does not respond");
   PROBE_PASSES(owner.Join());
-  return outcome;
+  return Pass(opened.text + "; " + closed.text);
 }
 
 PROBE_CHECK(ipc_open_beside_kernel, "cuIpcOpenMemHandle does not wait for a running kernel") {
-  return OpenBesideKernel(SharingMethod::kIpc, "cuIpcOpenMemHandle");
+  return OpenBesideKernel(SharingMethod::kIpc, "cuIpcOpenMemHandle", "cuIpcCloseMemHandle");
 }
 
 PROBE_CHECK(vmm_import_beside_kernel,
             "importing, mapping and setting access do not wait for a running kernel") {
-  return OpenBesideKernel(SharingMethod::kDescriptor, "import, cuMemMap and cuMemSetAccess");
+  return OpenBesideKernel(SharingMethod::kDescriptor, "import, cuMemMap and cuMemSetAccess",
+                          "cuMemUnmap");
 }
 
 PROBE_CHECK(allocate_beside_kernel, "cuMemAlloc and cuMemCreate do not wait for a running kernel") {

@@ -128,6 +128,16 @@ Outcome OpenDescription(const SharedDescription& description, SharingMethod meth
   return MapForDevice(handle, description.bytes, device, address);
 }
 
+Outcome CloseShared(const SharedDescription& description, SharingMethod method,
+                    CUdeviceptr address) {
+  if (method == SharingMethod::kIpc) {
+    PROBE_CALL(cuIpcCloseMemHandle(address));
+  } else {
+    PROBE_CALL(cuMemUnmap(address, description.bytes));
+  }
+  return Pass();
+}
+
 Outcome OpenShared(Peer& self, SharingMethod method, int device, uint64_t** words) {
   SharedDescription description;
   CUdeviceptr address = 0;

@@ -45,9 +45,11 @@ struct SharedDescription {
   int fd = -1;
 };
 Outcome ReceiveShared(Peer& self, SharingMethod method, SharedDescription* description);
-// Opens it for kernels of GPU `device`. REQUIRES: a current context. LIFETIME: the process.
+// Opens it for kernels of GPU `device`. REQUIRES: a current context.
 Outcome OpenDescription(const SharedDescription& description, SharingMethod method, int device,
                         CUdeviceptr* address);
+Outcome CloseShared(const SharedDescription& description, SharingMethod method,
+                    CUdeviceptr address);
 // Receives and opens.
 Outcome OpenShared(Peer& self, SharingMethod method, int device, uint64_t** words);
 
