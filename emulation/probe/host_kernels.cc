@@ -56,7 +56,13 @@ template <auto kBody, typename... Arguments>
 MccsEmulatedKernel Describe(const Kernel<Arguments...>& kernel) {
   static_assert(std::is_same_v<decltype(kBody), void (*)(Arguments...)>);
   using Body = Unpacked<kBody>;
-  return {sizeof(MccsEmulatedKernel), kernel.name(), &Body::Run, Body::kCount, Body::kBytes, 0};
+  MccsEmulatedKernel description{};
+  description.struct_bytes = sizeof(description);
+  description.name = kernel.name();
+  description.run = &Body::Run;
+  description.argument_count = Body::kCount;
+  description.argument_bytes = Body::kBytes;
+  return description;
 }
 
 }  // namespace

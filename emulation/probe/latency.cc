@@ -1,5 +1,8 @@
 // Figures of launches and of words in pinned memory. No figure is a failure.
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "emulation/probe/figures.h"
@@ -57,6 +60,44 @@ PROBE_CHECK(latency_of_launch, "reports the time from a launch to the kernel's f
     PROBE_EXPECT(Finishes(stream, kLimitMs), "the kernel did not end");
   }
   return Pass(Spread(times));
+}
+
+// A launch that waits for the kernels before it blocks its thread, and with it the launches of
+// other ranks of the process, for which those kernels may wait.
+PROBE_CHECK(
+    launches_behind_kernel,
+    "reports how many launches are enqueued behind a running kernel before one waits for it") {
+  constexpr int kLaunches = 4096;
+  constexpr auto kGuard = std::chrono::milliseconds(500);
+  PROBE_WORDS(words, 3 * kWordStride);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  CUfunction empty = nullptr;
+  PROBE_CALL(FindKernel(kEmpty64.name(), &empty));
+  PROBE_CALL(kSpin.Launch(stream, {}, words, 1, words + kWordStride, words + 2 * kWordStride));
+  PROBE_EXPECT(WordBecomes(words + kWordStride, 1), "the spinning kernel did not start");
+  std::atomic<int> launched{0};
+  std::atomic<bool> released{false};
+  // Releases the kernel when the launches make no progress.
+  std::thread guard([&] {
+    for (int seen = -1; launched.load() < kLaunches && launched.load() != seen;) {
+      seen = launched.load();
+      std::this_thread::sleep_for(kGuard);
+    }
+    released.store(true);
+    StoreWord(words, 1);
+  });
+  CUresult result = CUDA_SUCCESS;
+  int beside = 0;
+  while (launched.load() < kLaunches && result == CUDA_SUCCESS) {
+    result = Kernel<Bytes<64>>::LaunchOf(empty, stream, {}, Bytes<64>{});
+    if (!released.load()) ++beside;
+    launched.fetch_add(1);
+  }
+  guard.join();
+  PROBE_CALL(result);
+  PROBE_EXPECT(Finishes(stream, kLimitMs), "the launches did not end");
+  return Pass(beside == kLaunches ? Text("%d launches did not wait", kLaunches)
+                                  : Text("launch %d waited for the kernel", beside + 1));
 }
 
 // CPU → kernel → CPU over words in pinned memory.

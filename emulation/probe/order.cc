@@ -28,6 +28,7 @@ constexpr const char* kFirst[] = {
     "first_launch_beside_kernel",
     "release_beside_kernel",
     "create_beside_kernel",
+    "launches_behind_kernel",
     // Several processes on one GPU.
     "processes_share_gpu",
     "counters_announce_gpu_memory",
