@@ -16,9 +16,18 @@ namespace {
 // One thread runs the whole grid, which is one block.
 struct Host {
   static uint64_t Load(const uint64_t* word) { return LoadWord(word); }
-  static void Store(uint64_t* word, uint64_t value) { StoreWord(word, value); }
-  // The thread that writes the word may need this processor.
-  static void Pause(uint64_t) { sched_yield(); }
+  // A reader that shares this processor runs at once, so that it can see a store that is too early.
+  static void Store(uint64_t* word, uint64_t value) {
+    StoreWord(word, value);
+    sched_yield();
+  }
+  // The thread that writes the word may need this processor. With a yield at each look, both
+  // threads would share one, and no order of their stores could be observed.
+  static void Pause(uint64_t) {
+    constexpr int kLooksPerYield = 50;
+    thread_local int looks = 0;
+    if (++looks % kLooksPerYield == 0) sched_yield();
+  }
   static uint64_t NowNs() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -54,7 +54,7 @@ PROBE_BODY void Spin(const uint64_t* word, uint64_t target, uint64_t* started,
 
 // The exchange of one channel. In each round waits for `counter`, checks the data at `from`, copies
 // it to `to`, then advances `done`. Ends after `rounds`, or early at kStop. `*errors`: threads that
-// read a wrong word. REQUIRES: one block.
+// have read a wrong word, stored before `done`. REQUIRES: one block.
 //
 // All writers of data write upwards, and all readers check downwards: a counter that comes too
 // early is then seen before the words that are checked first.
@@ -69,11 +69,10 @@ PROBE_BODY void Copy(const uint64_t* counter, const uint64_t* from, uint64_t* to
       wrong |= from[words - 1 - i] != Pattern(round, words - 1 - i);
     }
     for (uint64_t i = Machine::Thread(); i < words; i += Machine::Threads()) to[i] = from[i];
-    Machine::Barrier();
+    const uint64_t threads = Machine::Count(wrong);  // a barrier, too
+    if (first && threads != 0) Machine::Store(errors, threads);
     if (first) Machine::Store(done, round);
   }
-  const uint64_t threads = Machine::Count(wrong);
-  if (Machine::Thread() == 0) Machine::Store(errors, threads);
 }
 
 // Answers `command` with `reply`, `rounds` times.
