@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kGuardMs = 3000;        // a call that takes longer waits for the kernel
 constexpr int kReportGuardMs = 1000;  // the same where waiting is no failure
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kBufferBytes = 1 << 20;
 
 // A kernel that spins until it is released. REQUIRES: a stream of its own.
 class SpinningKernel {
@@ -120,7 +120,7 @@ Outcome OpenBesideKernel(SharingMethod method, const char* open, const char* clo
     PROBE_CALL(cudaFree(nullptr));
     SharedAllocation memory;
     char done = 0;
-    PROBE_PASSES(memory.Make(method, kBytes));
+    PROBE_PASSES(memory.Make(method, kBufferBytes));
     PROBE_PASSES(memory.Send(self));
     PROBE_EXPECT(self.Receive(&done, 1), "the first process ended early");
     return Pass();
@@ -158,18 +158,19 @@ PROBE_CHECK(allocate_beside_kernel, "cuMemAlloc and cuMemCreate do not wait for 
   CUdeviceptr large = 0;
   SharedAllocation mapped;
   return NoneWaits({
-      DriverCall("cuMemAlloc of 1 MiB", [&] { return cuMemAlloc(&small, kBytes); }),
-      DriverCall("cuMemAlloc of 256 MiB", [&] { return cuMemAlloc(&large, kBytes << 8); }),
-      {"cuMemCreate and cuMemMap", [&] { return mapped.Make(SharingMethod::kDescriptor, kBytes); }},
+      DriverCall("cuMemAlloc of 1 MiB", [&] { return cuMemAlloc(&small, kBufferBytes); }),
+      DriverCall("cuMemAlloc of 256 MiB", [&] { return cuMemAlloc(&large, kBufferBytes << 8); }),
+      {"cuMemCreate and cuMemMap",
+       [&] { return mapped.Make(SharingMethod::kDescriptor, kBufferBytes); }},
   });
 }
 
 PROBE_CHECK(host_register_beside_kernel, "cuMemHostRegister does not wait for a running kernel") {
-  uint64_t* const words = SharedWords(kBytes / sizeof(uint64_t));
+  uint64_t* const words = SharedWords(kBufferBytes / sizeof(uint64_t));
   PROBE_EXPECT(words != nullptr, "cannot create shared words");
   PROBE_CALL(cudaFree(nullptr));
   return NoneWaits({DriverCall("cuMemHostRegister of 1 MiB", [&] {
-    return cuMemHostRegister(words, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP);
+    return cuMemHostRegister(words, kBufferBytes, CU_MEMHOSTREGISTER_DEVICEMAP);
   })});
 }
 
@@ -222,23 +223,23 @@ PROBE_CHECK(create_beside_kernel,
       DriverCall("cuStreamCreate", [&] { return cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING); }),
       DriverCall("cuEventCreate", [&] { return cuEventCreate(&event, CU_EVENT_DISABLE_TIMING); }),
       DriverCall("cuMemHostAlloc",
-                 [&] { return cuMemHostAlloc(&pinned, kBytes, CU_MEMHOSTALLOC_DEVICEMAP); }),
-      DriverCall("cuMemAllocAsync", [&] { return cuMemAllocAsync(&pooled, kBytes, other); }),
+                 [&] { return cuMemHostAlloc(&pinned, kBufferBytes, CU_MEMHOSTALLOC_DEVICEMAP); }),
+      DriverCall("cuMemAllocAsync", [&] { return cuMemAllocAsync(&pooled, kBufferBytes, other); }),
   });
 }
 
 PROBE_CHECK(release_beside_kernel,
             "cuMemFree is expected to wait for running kernels; reports it, and other releases") {
-  constexpr size_t kCount = kBytes / sizeof(uint64_t);
+  constexpr size_t kCount = kBufferBytes / sizeof(uint64_t);
   uint64_t* const words = SharedWords(kCount);
   PROBE_EXPECT(words != nullptr, "cannot create shared words");
   PROBE_PASSES(RegisterWords(words, kCount));
-  PROBE_DEVICE_MEMORY(device, kBytes);
-  PROBE_PINNED_MEMORY(pinned, kBytes);
+  PROBE_DEVICE_MEMORY(device, kBufferBytes);
+  PROBE_PINNED_MEMORY(pinned, kBufferBytes);
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   SharedAllocation mapped;
   CUmodule module = nullptr;
-  PROBE_PASSES(mapped.Make(SharingMethod::kDescriptor, kBytes));
+  PROBE_PASSES(mapped.Make(SharingMethod::kDescriptor, kBufferBytes));
   PROBE_CALL(cuModuleLoadData(&module, mccs_probe_kernels_image));
   return ReportWaits({
       DriverCall("cuMemFree", [&] { return cuMemFree(Pointer(device)); }),

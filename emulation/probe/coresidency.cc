@@ -10,10 +10,10 @@
 namespace mccs::probe {
 namespace {
 
-constexpr unsigned kKernels = 32;
-constexpr unsigned kBlocks = 16;
-constexpr unsigned kThreads = 256;
-constexpr unsigned kAll = kKernels * kBlocks;
+constexpr unsigned kMeetingKernels = 32;
+constexpr unsigned kBlocksOfKernel = 16;
+constexpr unsigned kMeetingThreads = 256;
+constexpr unsigned kMeetingBlocks = kMeetingKernels * kBlocksOfKernel;
 
 // How many of the blocks a GPU has room for.
 Outcome Room(unsigned* blocks) {
@@ -23,8 +23,8 @@ Outcome Room(unsigned* blocks) {
   int multiprocessors = 0;
   PROBE_CALL(FindKernel(kMeet.name(), &kernel));
   PROBE_CALL(cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)));
-  PROBE_CALL(
-      cuOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, function, kThreads, 0));
+  PROBE_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, function,
+                                                         kMeetingThreads, 0));
   PROBE_CALL(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
   *blocks = static_cast<unsigned>(per_multiprocessor * multiprocessors);
   return Pass();
@@ -34,35 +34,37 @@ Outcome MeetAll() {
   if (OnEmulation()) return Skip(kOneKernelAtATime);
   unsigned room = 0;
   PROBE_PASSES(Room(&room));
-  if (room < kAll) return Skip(Text("the GPU has room for %u of %u blocks", room, kAll));
-  PROBE_WORDS(words, kWordStride + kAll);
+  if (room < kMeetingBlocks)
+    return Skip(Text("the GPU has room for %u of %u blocks", room, kMeetingBlocks));
+  PROBE_WORDS(words, kWordStride + kMeetingBlocks);
   uint64_t* const stop = words;
   uint64_t* const reported = words + kWordStride;
-  PROBE_DEVICE_MEMORY(arrived, kAll * sizeof(uint64_t));
-  PROBE_CALL(cudaMemset(arrived, 0, kAll * sizeof(uint64_t)));
+  PROBE_DEVICE_MEMORY(arrived, kMeetingBlocks * sizeof(uint64_t));
+  PROBE_CALL(cudaMemset(arrived, 0, kMeetingBlocks * sizeof(uint64_t)));
   PROBE_CALL(cudaDeviceSynchronize());
-  std::vector<cudaStream_t> streams(kKernels);
+  std::vector<cudaStream_t> streams(kMeetingKernels);
   for (cudaStream_t& stream : streams) {
     PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
   const Stopwatch stopwatch;
-  for (unsigned i = 0; i < kKernels; ++i) {
-    PROBE_CALL(kMeet.Launch(streams[i], {kBlocks, kThreads}, static_cast<uint64_t*>(arrived),
-                            reported, stop, i * kBlocks, kAll));
+  for (unsigned i = 0; i < kMeetingKernels; ++i) {
+    PROBE_CALL(kMeet.Launch(streams[i], {kBlocksOfKernel, kMeetingThreads},
+                            static_cast<uint64_t*>(arrived), reported, stop, i * kBlocksOfKernel,
+                            kMeetingBlocks));
   }
   const bool met = std::all_of(streams.begin(), streams.end(),
                                [](cudaStream_t stream) { return Finishes(stream); });
   const double ms = stopwatch.ms();
-  const auto count = std::count_if(reported, reported + kAll,
+  const auto count = std::count_if(reported, reported + kMeetingBlocks,
                                    [](const uint64_t& word) { return LoadWord(&word) != 0; });
   StoreWord(stop, 1);
   for (cudaStream_t stream : streams) {
     PROBE_EXPECT(Finishes(stream), "a kernel did not end after it was stopped");
   }
   PROBE_EXPECT(met, Text("only %u of %u blocks ran at the same time, %u have room",
-                         static_cast<unsigned>(count), kAll, room));
-  return Pass(Text("%u blocks of %u threads met after %.2f ms; the GPU has room for %u", kAll,
-                   kThreads, ms, room));
+                         static_cast<unsigned>(count), kMeetingBlocks, room));
+  return Pass(Text("%u blocks of %u threads met after %.2f ms; the GPU has room for %u",
+                   kMeetingBlocks, kMeetingThreads, ms, room));
 }
 
 PROBE_CHECK(kernels_of_many_streams_meet,

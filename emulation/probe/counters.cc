@@ -10,28 +10,30 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kDataWords = 1024;
-constexpr unsigned kThreads = 256;
+constexpr size_t kSlotWords = 1024;
+constexpr unsigned kCopyingThreads = 256;
 constexpr int kRoundLimitMs = 10'000;
 
 // The words that all processes share.
-struct Page {
+struct CounterPage {
   uint64_t counter[kWordStride];  // by the CPU: rounds whose data is in `in`
   uint64_t middle[kWordStride];   // by the first kernel: rounds whose data is in GPU memory
   uint64_t done[kWordStride];     // by the last kernel: rounds whose data is in `out`
   uint64_t errors[2][kWordStride];
-  alignas(4096) uint64_t in[kDataWords];
-  alignas(4096) uint64_t out[kDataWords];
+  alignas(4096) uint64_t in[kSlotWords];
+  alignas(4096) uint64_t out[kSlotWords];
 };
-constexpr size_t kPageWords = sizeof(Page) / sizeof(uint64_t);
+constexpr size_t kCounterPageWords = sizeof(CounterPage) / sizeof(uint64_t);
 
-Page* MakePage() { return reinterpret_cast<Page*>(SharedWords(kPageWords)); }
-Outcome Register(Page* page, int device) {
-  return RegisterWords(reinterpret_cast<uint64_t*>(page), kPageWords, device);
+CounterPage* MakeCounterPage() {
+  return reinterpret_cast<CounterPage*>(SharedWords(kCounterPageWords));
+}
+Outcome RegisterCounters(CounterPage* page, int device) {
+  return RegisterWords(reinterpret_cast<uint64_t*>(page), kCounterPageWords, device);
 }
 
 // Of the kernels that have reported a round. The data passes the first kernel first.
-Outcome NoKernelErrors(const Page* page) {
+Outcome NoKernelErrors(const CounterPage* page) {
   PROBE_EXPECT(LoadWord(page->errors[0]) == 0, "a kernel saw the CPU's counter before the data");
   PROBE_EXPECT(LoadWord(page->errors[1]) == 0,
                "a kernel saw a counter before the data in another process's GPU memory");
@@ -40,17 +42,17 @@ Outcome NoKernelErrors(const Page* page) {
 
 // The CPU's side of the rounds: writes the data, advances the counter, awaits the result and checks
 // it. Ends after `rounds` or `limit_ms`. Then the kernels end, too.
-Outcome RunRounds(Page* page, uint64_t rounds, double limit_ms) {
+Outcome RunRounds(CounterPage* page, uint64_t rounds, double limit_ms) {
   const Stopwatch total;
   std::vector<double> times;
   for (uint64_t round = 1; round <= rounds && total.ms() < limit_ms; ++round) {
     const Stopwatch stopwatch;
-    for (size_t i = 0; i < kDataWords; ++i) page->in[i] = Pattern(round, i);
+    for (size_t i = 0; i < kSlotWords; ++i) page->in[i] = Pattern(round, i);
     StoreWord(page->counter, round);
     PROBE_EXPECT(SpinUntil(page->done, round, kRoundLimitMs),
                  Text("round %zu did not end: a counter was not seen", times.size() + 1));
     PROBE_PASSES(NoKernelErrors(page));
-    for (size_t i = kDataWords; i-- > 0;) {
+    for (size_t i = kSlotWords; i-- > 0;) {
       PROBE_EXPECT(
           page->out[i] == Pattern(round, i),
           Text("the CPU saw the counter of round %zu before data word %zu", times.size() + 1, i));
@@ -64,13 +66,13 @@ Outcome RunRounds(Page* page, uint64_t rounds, double limit_ms) {
 // The CPU's process has no context, as the daemon.
 PROBE_CHECK(counters_between_cpu_and_kernel,
             "data written before a counter's release is seen after its acquire, both directions") {
-  Page* const page = MakePage();
+  CounterPage* const page = MakeCounterPage();
   PROBE_EXPECT(page != nullptr, "cannot create shared words");
   Peer tenant([page](Peer& self) {
-    PROBE_PASSES(Register(page, 0));
+    PROBE_PASSES(RegisterCounters(page, 0));
     PROBE_STREAM(stream, cudaStreamNonBlocking);
-    PROBE_CALL(kCopy.Launch(stream, {1, kThreads}, page->counter, page->in, page->out, kDataWords,
-                            page->done, kStop, page->errors[0]));
+    PROBE_CALL(kCopy.Launch(stream, {1, kCopyingThreads}, page->counter, page->in, page->out,
+                            kSlotWords, page->done, kStop, page->errors[0]));
     const char started = 1;
     PROBE_EXPECT(self.Send(&started, 1), "the first process does not respond");
     PROBE_EXPECT(Finishes(stream, 2 * kRoundLimitMs), "the kernel did not end");
@@ -85,13 +87,13 @@ PROBE_CHECK(counters_between_cpu_and_kernel,
 }
 
 // The second process: reads the first one's GPU memory in a kernel on `device`.
-Outcome ReadShared(Peer& self, Page* page, int device, SharingMethod method) {
+Outcome ReadShared(Peer& self, CounterPage* page, int device, SharingMethod method) {
   uint64_t* data = nullptr;
   char started = 1;
-  PROBE_PASSES(Register(page, device));
+  PROBE_PASSES(RegisterCounters(page, device));
   PROBE_PASSES(OpenShared(self, method, device, &data));
   PROBE_STREAM(stream, cudaStreamNonBlocking);
-  PROBE_CALL(kCopy.Launch(stream, {1, kThreads}, page->middle, data, page->out, kDataWords,
+  PROBE_CALL(kCopy.Launch(stream, {1, kCopyingThreads}, page->middle, data, page->out, kSlotWords,
                           page->done, kStop, page->errors[1]));
   PROBE_EXPECT(self.Send(&started, 1), "the first process does not respond");
   PROBE_EXPECT(Finishes(stream, 2 * kRoundLimitMs), "the reading kernel did not end");
@@ -100,18 +102,18 @@ Outcome ReadShared(Peer& self, Page* page, int device, SharingMethod method) {
 
 // CPU → kernel of this process → GPU memory → kernel of the second process → CPU.
 Outcome RunThroughGpuMemory(int reader_device, SharingMethod method) {
-  Page* const page = MakePage();
+  CounterPage* const page = MakeCounterPage();
   PROBE_EXPECT(page != nullptr, "cannot create shared words");
   Peer reader([=](Peer& self) { return ReadShared(self, page, reader_device, method); });
-  PROBE_PASSES(Register(page, 0));
+  PROBE_PASSES(RegisterCounters(page, 0));
   SharedAllocation data;
-  PROBE_PASSES(data.Make(method, kDataWords * sizeof(uint64_t)));
+  PROBE_PASSES(data.Make(method, kSlotWords * sizeof(uint64_t)));
   PROBE_PASSES(data.Send(reader));
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   char started = 0;
   PROBE_EXPECT(reader.Receive(&started, 1), reader.Join().text);
-  PROBE_CALL(kCopy.Launch(stream, {1, kThreads}, page->counter, page->in, data.words(), kDataWords,
-                          page->middle, kStop, page->errors[0]));
+  PROBE_CALL(kCopy.Launch(stream, {1, kCopyingThreads}, page->counter, page->in, data.words(),
+                          kSlotWords, page->middle, kStop, page->errors[0]));
   const Outcome rounds = RunRounds(page, 2000, 2000);
   PROBE_PASSES(rounds);
   PROBE_EXPECT(Finishes(stream, kRoundLimitMs), "the writing kernel did not end");

@@ -9,13 +9,13 @@ namespace mccs::probe {
 namespace {
 
 constexpr uint64_t kReplays = 1000;
-constexpr int kLimitMs = 5000;
+constexpr int kReplayLimitMs = 5000;
 
 // Commands the replays one by one. Returns the first number without an answer, or 0.
 uint64_t Command(uint64_t* command, const uint64_t* done) {
   for (uint64_t number = 1; number <= kReplays; ++number) {
     StoreWord(command, number);
-    if (!SpinUntil(done, number, kLimitMs)) {
+    if (!SpinUntil(done, number, kReplayLimitMs)) {
       StoreWord(command, kStop);
       return number;
     }

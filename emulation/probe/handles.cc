@@ -9,7 +9,7 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kBytes = 4 << 20;
+constexpr size_t kExportBytes = 4 << 20;
 
 Outcome Has(CUdevice_attribute attribute, bool* has) {
   int value = 0;
@@ -37,8 +37,8 @@ Outcome ExportDmaBuf(CUdeviceptr address, size_t bytes, const char* kind) {
 // Skips the check, if the driver rejects the export, too.
 Outcome SkipWithoutDmaBuf(CUdeviceptr address) {
   int fd = -1;
-  const CUresult result =
-      cuMemGetHandleForAddressRange(&fd, address, kBytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  const CUresult result = cuMemGetHandleForAddressRange(&fd, address, kExportBytes,
+                                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
   PROBE_EXPECT(result != CUDA_SUCCESS,
                "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0, but the export succeeded");
   return Skip("CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0, and " +
@@ -49,7 +49,7 @@ Outcome SkipWithoutDmaBuf(CUdeviceptr address) {
 std::string PcieText(CUdeviceptr address) {
   int fd = -1;
   const CUresult result =
-      cuMemGetHandleForAddressRange(&fd, address, kBytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+      cuMemGetHandleForAddressRange(&fd, address, kExportBytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                                     CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
   if (result == CUDA_SUCCESS) close(fd);
   return std::string("a mapping through PCIe is ") + (result == CUDA_SUCCESS ? "" : "not ") +
@@ -61,9 +61,9 @@ PROBE_CHECK(dma_buf_of_allocation,
   bool has = false;
   PROBE_PASSES(Has(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &has));
   CUdeviceptr address = 0;
-  PROBE_CALL(cuMemAlloc(&address, kBytes));
+  PROBE_CALL(cuMemAlloc(&address, kExportBytes));
   if (!has) return SkipWithoutDmaBuf(address);
-  PROBE_PASSES(ExportDmaBuf(address, kBytes, "the whole allocation"));
+  PROBE_PASSES(ExportDmaBuf(address, kExportBytes, "the whole allocation"));
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   PROBE_PASSES(ExportDmaBuf(address + page, page, "one page of the allocation"));
   return Pass(PcieText(address));
@@ -78,10 +78,10 @@ PROBE_CHECK(dma_buf_of_virtual_memory, "mapped virtual memory has dma-buf descri
   properties.allocFlags.gpuDirectRDMACapable = capable ? 1 : 0;
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr address = 0;
-  PROBE_CALL(cuMemCreate(&handle, kBytes, &properties, 0));
-  PROBE_PASSES(MapForDevice(handle, kBytes, 0, &address));
+  PROBE_CALL(cuMemCreate(&handle, kExportBytes, &properties, 0));
+  PROBE_PASSES(MapForDevice(handle, kExportBytes, 0, &address));
   if (!has) return SkipWithoutDmaBuf(address);
-  PROBE_PASSES(ExportDmaBuf(address, kBytes, "the mapping"));
+  PROBE_PASSES(ExportDmaBuf(address, kExportBytes, "the mapping"));
   return Pass(Text("gpuDirectRDMACapable %d; ", capable ? 1 : 0) + PcieText(address));
 }
 
@@ -90,7 +90,7 @@ PROBE_CHECK(dma_buf_without_rdma_flag, "so has virtual memory that was created w
   bool has = false;
   PROBE_PASSES(Has(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &has));
   SharedAllocation memory;
-  PROBE_PASSES(memory.Make(SharingMethod::kDescriptor, kBytes));
+  PROBE_PASSES(memory.Make(SharingMethod::kDescriptor, kExportBytes));
   if (!has) return SkipWithoutDmaBuf(memory.address());
   return ExportDmaBuf(memory.address(), memory.bytes(), "the mapping");
 }
@@ -105,10 +105,10 @@ Outcome UseFabricHandle(Peer& self) {
   PROBE_CALL(cudaSetDevice(0));
   PROBE_CALL(cudaFree(nullptr));
   PROBE_CALL(cuMemImportFromShareableHandle(&handle, &fabric, CU_MEM_HANDLE_TYPE_FABRIC));
-  PROBE_PASSES(MapForDevice(handle, kBytes, 0, &address));
-  PROBE_CALL(cuMemcpyDtoH(&seen, address + kBytes - 1, 1));
+  PROBE_PASSES(MapForDevice(handle, kExportBytes, 0, &address));
+  PROBE_CALL(cuMemcpyDtoH(&seen, address + kExportBytes - 1, 1));
   PROBE_EXPECT(seen == 5, "the other process's bytes are not visible");
-  PROBE_CALL(cuMemsetD8(address, 6, kBytes));
+  PROBE_CALL(cuMemsetD8(address, 6, kExportBytes));
   PROBE_CALL(cuCtxSynchronize());
   return Pass();
 }
@@ -122,15 +122,15 @@ PROBE_CHECK(fabric_handles, "memory is shared with another process by a fabric h
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr address = 0;
   CUmemFabricHandle fabric{};
-  const CUresult created = cuMemCreate(&handle, kBytes, &properties, 0);
+  const CUresult created = cuMemCreate(&handle, kExportBytes, &properties, 0);
   if (created == CUDA_ERROR_NOT_PERMITTED || created == CUDA_ERROR_NOT_SUPPORTED) {
     return Skip(*Problem("cuMemCreate with a fabric handle (needs an IMEX channel)", created));
   }
   if (const auto problem = Problem("cuMemCreate with a fabric handle", created)) {
     return Fail(*problem);
   }
-  PROBE_PASSES(MapForDevice(handle, kBytes, 0, &address));
-  PROBE_CALL(cuMemsetD8(address, 5, kBytes));
+  PROBE_PASSES(MapForDevice(handle, kExportBytes, 0, &address));
+  PROBE_CALL(cuMemsetD8(address, 5, kExportBytes));
   PROBE_CALL(cuCtxSynchronize());
   PROBE_CALL(cuMemExportToShareableHandle(&fabric, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0));
   PROBE_EXPECT(peer.Send(&fabric, sizeof(fabric)), "the second process does not respond");

@@ -42,7 +42,7 @@ struct Host {
 
 void Empty() {}
 template <size_t kBytes>
-void EmptyWith(Bytes<kBytes>) {}
+void EmptyWith(ArgumentBytes<kBytes>) {}
 
 // Unpacks the arguments of a launch for a body.
 template <auto kBody>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kBatches = 20;
 constexpr int kBatch = 100;  // launches that are enqueued without waiting
-constexpr int kLimitMs = 5000;
+constexpr int kLatencyLimitMs = 5000;
 
 // Time per launch call, in µs: the median of the batches.
 template <typename... Arguments>
@@ -28,7 +28,7 @@ Outcome TimeLaunches(const Kernel<Arguments...>& kernel, cudaStream_t stream, do
       PROBE_CALL(Kernel<Arguments...>::LaunchOf(function, stream, {}, arguments...));
     }
     if (batch > 0) times.push_back(stopwatch.us() / kBatch);  // the first one loads the kernel
-    PROBE_EXPECT(Finishes(stream, kLimitMs), "empty kernels did not end");
+    PROBE_EXPECT(Finishes(stream, kLatencyLimitMs), "empty kernels did not end");
   }
   *us = Median(times);
   return Pass();
@@ -41,8 +41,8 @@ PROBE_CHECK(cost_of_launch,
   double some = 0;
   double many = 0;
   PROBE_PASSES(TimeLaunches(kEmpty, stream, &none));
-  PROBE_PASSES(TimeLaunches(kEmpty64, stream, &some, Bytes<64>{}));
-  PROBE_PASSES(TimeLaunches(kEmpty4000, stream, &many, Bytes<4000>{}));
+  PROBE_PASSES(TimeLaunches(kEmpty64, stream, &some, ArgumentBytes<64>{}));
+  PROBE_PASSES(TimeLaunches(kEmpty4000, stream, &many, ArgumentBytes<4000>{}));
   return Pass(Text("%.2f µs without arguments, %.2f µs with 64 bytes, %.2f µs with 4,000 bytes",
                    none, some, many));
 }
@@ -55,9 +55,9 @@ PROBE_CHECK(latency_of_launch, "reports the time from a launch to the kernel's f
   for (uint64_t i = 1; i <= kLaunches; ++i) {
     const Stopwatch stopwatch;
     PROBE_CALL(kMark.Launch(stream, {}, word, i));
-    PROBE_EXPECT(SpinUntil(word, i, kLimitMs), "the kernel's word is missing");
+    PROBE_EXPECT(SpinUntil(word, i, kLatencyLimitMs), "the kernel's word is missing");
     if (i > 1) times.push_back(stopwatch.us());
-    PROBE_EXPECT(Finishes(stream, kLimitMs), "the kernel did not end");
+    PROBE_EXPECT(Finishes(stream, kLatencyLimitMs), "the kernel did not end");
   }
   return Pass(Spread(times));
 }
@@ -89,13 +89,13 @@ PROBE_CHECK(
   CUresult result = CUDA_SUCCESS;
   int beside = 0;
   while (launched.load() < kLaunches && result == CUDA_SUCCESS) {
-    result = Kernel<Bytes<64>>::LaunchOf(empty, stream, {}, Bytes<64>{});
+    result = Kernel<ArgumentBytes<64>>::LaunchOf(empty, stream, {}, ArgumentBytes<64>{});
     if (!released.load()) ++beside;
     launched.fetch_add(1);
   }
   guard.join();
   PROBE_CALL(result);
-  PROBE_EXPECT(Finishes(stream, kLimitMs), "the launches did not end");
+  PROBE_EXPECT(Finishes(stream, kLatencyLimitMs), "the launches did not end");
   return Pass(beside == kLaunches ? Text("%d launches did not wait", kLaunches)
                                   : Text("launch %d waited for the kernel", beside + 1));
 }
@@ -112,11 +112,11 @@ Outcome TimeRoundTrips(uint64_t pause_ns, std::string* text) {
   for (uint64_t i = 1; i <= kRounds && total.ms() < kTimeMs; ++i) {
     const Stopwatch stopwatch;
     StoreWord(words, i);
-    PROBE_EXPECT(SpinUntil(words + kWordStride, i, kLimitMs), "the kernel did not answer");
+    PROBE_EXPECT(SpinUntil(words + kWordStride, i, kLatencyLimitMs), "the kernel did not answer");
     times.push_back(stopwatch.us());
   }
   StoreWord(words, kStop);
-  PROBE_EXPECT(Finishes(stream, kLimitMs), "the kernel did not end");
+  PROBE_EXPECT(Finishes(stream, kLatencyLimitMs), "the kernel did not end");
   times.erase(times.begin());  // contains the launch
   PROBE_EXPECT(!times.empty(), "one round took all the time");
   *text = Spread(times);

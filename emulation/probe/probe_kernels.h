@@ -56,8 +56,8 @@ inline constexpr Kernel<uint64_t*, uint64_t> kMark{"probe_mark"};
 inline constexpr Kernel<uint64_t, uint64_t*> kWork{"probe_work"};
 inline constexpr Kernel<uint64_t, uint64_t*, uint64_t*, uint64_t*> kPauses{"probe_pauses"};
 inline constexpr Kernel<> kEmpty{"probe_empty"};
-inline constexpr Kernel<Bytes<64>> kEmpty64{"probe_empty_64"};
-inline constexpr Kernel<Bytes<4000>> kEmpty4000{"probe_empty_4000"};
+inline constexpr Kernel<ArgumentBytes<64>> kEmpty64{"probe_empty_64"};
+inline constexpr Kernel<ArgumentBytes<4000>> kEmpty4000{"probe_empty_4000"};
 
 }  // namespace mccs::probe
 

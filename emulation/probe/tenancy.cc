@@ -8,7 +8,7 @@
 namespace mccs::probe {
 namespace {
 
-constexpr size_t kWords = 512;
+constexpr size_t kTenancyWords = 512;
 // Places in the shared words.
 constexpr size_t kRelease = 0;
 constexpr size_t kStarted = 1 * kWordStride;
@@ -21,7 +21,7 @@ constexpr uint64_t kWatchedNs = 200'000'000;
 
 // The second process: a kernel that spins until `words[kRelease]` is written, from the byte on.
 Outcome SpinOnRequest(Peer& self, uint64_t* words) {
-  PROBE_PASSES(RegisterWords(words, kWords));
+  PROBE_PASSES(RegisterWords(words, kTenancyWords));
   PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(kMark.Launch(stream, {}, words + kStarted, 0));  // loads the kernels
   PROBE_EXPECT(Finishes(stream), "a kernel did not end");
@@ -74,10 +74,10 @@ Outcome StartOther(Peer& peer, const uint64_t* words) {
 
 PROBE_CHECK(processes_share_gpu,
             "a kernel proceeds, in time slices, while a kernel of another process spins") {
-  uint64_t* const words = SharedWords(kWords);
+  uint64_t* const words = SharedWords(kTenancyWords);
   PROBE_EXPECT(words != nullptr, "cannot create shared words");
   Peer peer([=](Peer& self) { return SpinOnRequest(self, words); });
-  PROBE_PASSES(RegisterWords(words, kWords));
+  PROBE_PASSES(RegisterWords(words, kTenancyWords));
   uint64_t* const results = words + kResults;
   TimedWork work;
   PROBE_PASSES(work.Prepare(results));
@@ -119,10 +119,10 @@ std::optional<double> LastChange(const uint64_t* word, double limit_ms) {
 PROBE_CHECK(killed_process_leaves_no_kernel,
             "SIGKILL of a process whose kernel spins ends the kernel within a second") {
   constexpr double kLimitMs = 1000;
-  uint64_t* const words = SharedWords(kWords);
+  uint64_t* const words = SharedWords(kTenancyWords);
   PROBE_EXPECT(words != nullptr, "cannot create shared words");
   Peer peer([=](Peer& self) { return SpinOnRequest(self, words); });
-  PROBE_PASSES(RegisterWords(words, kWords));
+  PROBE_PASSES(RegisterWords(words, kTenancyWords));
   TimedWork work;
   double alone = 0;
   double after = 0;

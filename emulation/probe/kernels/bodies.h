@@ -151,7 +151,7 @@ PROBE_BODY void Pauses(uint64_t duration_ns, uint64_t* longest, uint64_t* count,
 
 // Kernels of no work, for the cost of launches by their arguments.
 template <size_t kBytes>
-struct Bytes {
+struct ArgumentBytes {
   unsigned char bytes[kBytes];
 };
 

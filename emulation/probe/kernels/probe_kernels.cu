@@ -76,7 +76,7 @@ __global__ void probe_pauses(uint64_t duration_ns, uint64_t* longest, uint64_t* 
 }
 
 __global__ void probe_empty() {}
-__global__ void probe_empty_64(mccs::probe::Bytes<64>) {}
-__global__ void probe_empty_4000(mccs::probe::Bytes<4000>) {}
+__global__ void probe_empty_64(mccs::probe::ArgumentBytes<64>) {}
+__global__ void probe_empty_4000(mccs::probe::ArgumentBytes<4000>) {}
 
 }  // extern "C"
