@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "proto/fence_page.h"
+#include "emulation/core/kernel_run.h"
 
 namespace mccs::emulation {
 namespace {
@@ -196,46 +196,14 @@ bool Engine::MayBegin(HardwareQueue& queue) {
 
 bool Engine::HeadReady(HardwareQueue& queue) {
   if (!MayBegin(queue)) return false;
-  const auto* wait = std::get_if<WaitWord>(&queue.entries.front().work);
-  return wait == nullptr || IsSatisfied(*wait);
-}
-
-// Returns the wait at the queue's head if the queue is blocked only by the wait's word.
-WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
-  return MayBegin(queue) ? std::get_if<WaitWord>(&queue.entries.front().work) : nullptr;
-}
-
-// If the head is a kernel that watches a word and may begin, moves it to a queue of its own.
-bool Engine::StartDetached(HardwareQueue& queue) {
-  if (!MayBegin(queue)) return false;
-  HardwareQueue::Entry& head = queue.entries.front();
-  auto* wait = std::get_if<WaitWord>(&head.work);
-  if (wait == nullptr || !wait->detached) return false;
-  wait->detached = false;  // done now
-  HardwareQueue* const detached = TakeDetachedQueue();
-  head.stream->detached_queue_ = detached;
-  detached->entries.push_back(std::move(head));
-  detached->active = true;
-  active_.push_back(detached);
-  DropHead(queue);
-  return true;
-}
-
-HardwareQueue* Engine::TakeDetachedQueue() {
-  if (unused_detached_queues_.empty()) {
-    detached_queues_.push_back(std::make_unique<HardwareQueue>());
-    return detached_queues_.back().get();
-  }
-  HardwareQueue* const queue = unused_detached_queues_.back();
-  unused_detached_queues_.pop_back();
-  return queue;
+  Work& work = queue.entries.front().work;
+  if (const auto* wait = std::get_if<WaitWord>(&work)) return IsSatisfied(*wait);
+  return !IsResumable(work) || PieceReady(std::get<ResumableKernel>(work));
 }
 
 void Engine::FinishHead(HardwareQueue& queue) {
   HardwareQueue::Entry& head = queue.entries.front();
-  if (const auto* wait = std::get_if<WaitWord>(&head.work); wait != nullptr && wait->announced) {
-    static_cast<wire::FenceLine*>(wait->word.address)->sleepers.fetch_sub(1);
-  }
+  if (auto* wait = std::get_if<WaitWord>(&head.work)) Withdraw(*wait);
   MCCS_CHECK(head.stream->completed_ + 1 == head.number);
   head.stream->completed_ = head.number;
   if (head.stream->detached_queue_ == &queue) {
@@ -260,12 +228,13 @@ void Engine::DropHead(HardwareQueue& queue) {
 }
 
 // Runs all work in all queues that takes no time. Returns whether there was any. Sets
-// `heavy_ready_` if a queue still has ready work that takes longer.
+// `ready_pieces_`, and `heavy_ready_` if a queue still has other ready work that takes longer.
 bool Engine::AdvanceInstant() {
   bool any = false;
   for (bool again = true; again;) {
     again = false;
     heavy_ready_ = false;
+    ready_pieces_ = 0;
     for (size_t i = 0; i < active_.size();) {
       HardwareQueue& queue = *active_[i];
       for (;;) {
@@ -277,7 +246,11 @@ bool Engine::AdvanceInstant() {
         }
         any = again = true;
       }
-      heavy_ready_ |= HeadReady(queue) && !queue.assigned;
+      if (HeadReady(queue) && !queue.assigned) {
+        const bool piece = IsResumable(queue.entries.front().work);
+        ready_pieces_ += piece ? 1 : 0;
+        heavy_ready_ |= !piece;
+      }
       if (queue.active) ++i;  // otherwise erased: the next queue moved here
     }
   }
@@ -286,6 +259,7 @@ bool Engine::AdvanceInstant() {
 
 // REQUIRES: HeadReady(queue). Releases the lock while the work runs; the entry stays in place.
 void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
+  if (sleepers_outdated_) NotifySleepers();  // it may take long: another thread watches the words
   queue.running = true;
   const Work& work = queue.entries.front().work;
   lock.unlock();
@@ -315,12 +289,18 @@ std::vector<HardwareQueue*> Engine::QueuesNeededFor(std::span<const Point> point
   return needed;
 }
 
-// Runs one head that `points` need. Returns whether there was one.
-bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkLimit& allowance,
+// Runs one head that `points` need, a kernel's piece only if there is no other. Returns whether
+// there was one.
+bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, WorkLimit& allowance,
                           bool watching) {
+  HardwareQueue* piece = nullptr;
   for (HardwareQueue* queue : QueuesNeededFor(points)) {
     if (!HeadReady(*queue)) continue;
     const Work& work = queue->entries.front().work;
+    if (IsResumable(work)) {
+      if (piece == nullptr || queue->served < piece->served) piece = queue;
+      continue;
+    }
     if (CostOf(work) > allowance.cost || BytesOf(work) > allowance.bytes) continue;
     // A thread that runs work does not watch the other queues' words.
     if (watching && --watching_ == 0 && active_.size() > 1) WakeBackground();
@@ -328,7 +308,11 @@ bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkL
     if (watching) ++watching_;
     return true;
   }
-  return false;
+  if (piece == nullptr || allowance.pieces == 0) return false;
+  --allowance.pieces;
+  kernels_awaited_ = true;
+  RunPiece(lock, *piece);
+  return true;
 }
 
 bool Engine::SomeRun(std::span<const Point> points) {
@@ -340,15 +324,17 @@ bool Engine::Wait(std::span<const Point> points) {
   Lock lock = Acquire();
   if (AllReached(points)) return true;
   bool reached = true;
+  WorkLimit unlimited;
   ++watching_;
   Clock::time_point spin_until = Clock::now() + kSpin;
   for (;;) {
     bool progress = AdvanceInstant();
     if (AllReached(points)) break;
-    const bool ran = RunOneNeeded(lock, points, WorkLimit{}, true);
+    if (ready_pieces_ > 1) WakeBackground();  // two threads advance two kernels
+    const bool ran = RunOneNeeded(lock, points, unlimited, true);
     if (AllReached(points)) break;
     if (!ran && heavy_ready_) WakeBackground();  // another thread's work
-    progress |= ran;
+    progress |= ran || RunOnePiece(lock);
     const Clock::time_point now = Clock::now();
     if (progress) {
       spin_until = now + kSpin;
@@ -367,14 +353,9 @@ bool Engine::Wait(std::span<const Point> points) {
       Sleep(lock, generation_, true, kLongestSleep);
     }
   }
-  if (--watching_ == 0 && !active_.empty()) WakeBackground();
+  --watching_;
+  HandOver();
   return reached;
-}
-
-void Engine::OnProcessExit() {
-  const Lock lock = Acquire();
-  ended_ = true;
-  NotifySleepers();
 }
 
 bool Engine::Poll(std::span<const Point> points) {
@@ -386,13 +367,17 @@ bool Engine::Poll(std::span<const Point> points) {
 
 bool Engine::PollOnce(std::span<const Point> points) {
   Lock lock = Acquire();
+  WorkLimit allowance{.cost = Cost::kBounded, .bytes = kPollBytes, .pieces = 1};
   for (int step = 0; step < kPollSteps; ++step) {
     AdvanceInstant();
-    if (AllReached(points)) return true;
-    if (!RunOneNeeded(lock, points, {.cost = Cost::kBounded, .bytes = kPollBytes}, false)) break;
+    if (AllReached(points)) {
+      if (ready_pieces_ > 0) HandOver();
+      return true;
+    }
+    if (!RunOneNeeded(lock, points, allowance, false)) break;
   }
   AdvanceInstant();
-  if (!active_.empty() && watching_ == 0) WakeBackground();
+  HandOver();
   return AllReached(points);
 }
 

@@ -4,25 +4,33 @@
 // round robin). A queue is strictly first in, first out: work that cannot run yet blocks all work
 // behind it, of every stream, as on a GPU. Work may also depend on points of other streams
 // (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::detached)
-// leaves its queue when it starts. The work behind it runs, except later work of its own stream.
+// leaves its queue when it starts. The work behind it runs, except later work of its own stream. So
+// does a resumable kernel: it runs piece by piece, and between the pieces waits for words that
+// change from wait to wait. Any number of such kernels run at once.
 //
 // Threads that run work:
 //   enqueuing thread   runs work that takes no time and is ready (writing a word, a record, a
 //                      satisfied wait), as a GPU does within microseconds, also what was enqueued
 //                      earlier
 //   waiting thread     runs everything that it waits for, except work that shares a queue with a
-//                      detached kernel, and all work that takes no time; then spins for 20 µs,
+//                      detached kernel, and all work that takes no time; if there is none, pieces
+//                      of the other kernels; then spins for 20 µs,
 //                      soon yielding its processor at each poll (the thread that signals may need
 //                      it); then sleeps on the words that streams wait for
-//   query              (cuStreamQuery) does the same once, without the program's code
+//   query              (cuStreamQuery) does the same once, without the program's code, and at most
+//                      one piece
 //   background thread  one thread, started when work is first left over: runs work that is ready
-//                      for 50 µs; when no other thread watches the words, it spins for 20 µs
-//                      after progress, then sleeps on them
+//                      for 50 µs, and pieces at once; when no other thread watches the words, it
+//                      spins for 20 µs after progress, then sleeps on them. A waiting thread with
+//                      two pieces to run wakes it for the second. An enqueuing thread wakes it for
+//                      a kernel's first piece if the program has left the last kernels to it
 //   callback thread    runs host functions and kernels that no thread waits for, which may block;
 //                      started at the first of them
 //
-// One lock guards all of it, since the critical sections are short. Copies, fills and the
+// One lock guards all of it, since the critical sections are short. Copies, fills, pieces and the
 // program's code run without the lock.
+//
+// At process exit kernels stop where they are: no piece runs once OnProcessExit has returned.
 //
 // THREAD: any. LIFETIME: never destroyed, because its threads never end; a process may exit at any
 // time.
@@ -67,7 +75,8 @@ struct HardwareQueue {
   bool active = false;    // has entries, and is in the engine's list
   // `finished` when the background thread found the head ready.
   uint64_t seen_by_background = ~uint64_t{0};
-  uint64_t mark = 0;  // of the last search for needed queues that visited it
+  uint64_t served = 0;  // number of the last piece of its kernel
+  uint64_t mark = 0;    // of the last search for needed queues that visited it
 };
 
 // THREAD: the engine's lock guards every member that is not const.
@@ -121,7 +130,8 @@ class Engine {
   // work will not run.
   bool Wait(std::span<const Point> points);
   // Called when the process exits. From then on no thread waits for a word that may never be
-  // written, and work behind such a word does not run.
+  // written, and work behind such a word does not run. Nor do resumable kernels: blocks until the
+  // pieces that run now have ended, for half a second at most.
   void OnProcessExit();
   // Runs some ready work, then returns whether the points are reached.
   bool Poll(std::span<const Point> points);
@@ -140,6 +150,7 @@ class Engine {
   struct WorkLimit {
     Cost cost = Cost::kUnbounded;
     size_t bytes = ~size_t{0};
+    uint64_t pieces = ~uint64_t{0};  // of kernels; the rest of the allowance
   };
 
   Lock Acquire();
@@ -154,10 +165,7 @@ class Engine {
   static bool Reached(const Point& point) { return point.stream->completed_ >= point.number; }
   static bool AllReached(std::span<const Point> points);
   static bool MayBegin(HardwareQueue& queue);
-  static bool HeadReady(HardwareQueue& queue);
-  bool StartDetached(HardwareQueue& queue);
-  HardwareQueue* TakeDetachedQueue();
-  static WaitWord* BlockedWait(HardwareQueue& queue);
+  bool HeadReady(HardwareQueue& queue);
   void FinishHead(HardwareQueue& queue);
   void DropHead(HardwareQueue& queue);
   bool AdvanceInstant();
@@ -165,8 +173,16 @@ class Engine {
   std::vector<HardwareQueue*> QueuesNeededFor(std::span<const Point> points);
   // Another thread runs work that `points` need.
   bool SomeRun(std::span<const Point> points);
-  bool RunOneNeeded(Lock& lock, std::span<const Point> points, const WorkLimit& allowance,
-                    bool watching);
+  bool RunOneNeeded(Lock& lock, std::span<const Point> points, WorkLimit& allowance, bool watching);
+
+  // engine_kernels.cc
+  bool StartDetached(HardwareQueue& queue);
+  HardwareQueue* TakeDetachedQueue();
+  WaitWord* BlockedWait(HardwareQueue& queue);
+  bool PieceReady(const ResumableKernel& kernel) const;
+  void RunPiece(Lock& lock, HardwareQueue& queue);
+  bool RunOnePiece(Lock& lock);
+  void HandOver();
 
   // engine_sleep.cc
   void NotifySleepers();
@@ -182,21 +198,26 @@ class Engine {
   const int connections_;
   uint64_t next_stream_id_ = 1;
   std::vector<HardwareQueue*> active_;  // queues with entries
-  // Each holds one kernel that watches a word, from its start on.
+  // Each holds one kernel that watches a word or is resumable, from its start on.
   std::vector<std::unique_ptr<HardwareQueue>> detached_queues_;
   std::vector<HardwareQueue*> unused_detached_queues_;
   uint64_t search_ = 0;       // last value used for HardwareQueue::mark
-  uint64_t activity_ = 0;     // incremented when work is enqueued and when work ends
+  uint64_t pieces_ = 0;       // pieces of kernels that have begun
+  uint64_t activity_ = 0;     // incremented when work is enqueued, and when work or a piece ends
   int watching_ = 0;          // threads in Wait that watch all words
   bool ended_ = false;        // the process exits
   bool heavy_ready_ = false;  // AdvanceInstant left work that is ready and takes time
+  int ready_pieces_ = 0;      // pieces that it left
+  // The last piece that was needed first ran in a thread that waits, not in the background thread.
+  bool kernels_awaited_ = true;
 
   // A futex: incremented when sleeping threads must check again. Sleepers read it under the lock.
   std::atomic<uint32_t> generation_{0};
   int sleeping_on_generation_ = 0;
-  Clock::duration unfenced_poll_;  // grows while words outside fence pages do not change
+  bool sleepers_outdated_ = false;  // kernels have new waits, which these threads do not watch
+  Clock::duration unfenced_poll_;   // grows while words outside fence pages do not change
 
-  enum class Background { kAbsent, kAwake, kAsleep };
+  enum class Background { kAbsent, kAwake, kPolls, kAsleep };  // kPolls: sleeps for a short time
   Background background_ = Background::kAbsent;
   bool background_watches_ = false;  // it sleeps on the words that streams wait for, too
   uint64_t background_seen_ = 0;     // `activity_` when it fell asleep

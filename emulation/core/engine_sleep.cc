@@ -36,6 +36,7 @@ void UsePreciseTimers() { prctl(PR_SET_TIMERSLACK, 1000UL); }
 
 // Wakes the threads that sleep on the generation.
 void Engine::NotifySleepers() {
+  sleepers_outdated_ = false;
   if (sleeping_on_generation_ == 0) return;
   generation_.fetch_add(1, std::memory_order_relaxed);  // the lock orders it
   WakeAll(generation_);
@@ -47,7 +48,10 @@ void Engine::WakeBackground() {
     std::thread(&Engine::BackgroundLoop, this).detach();
     return;
   }
-  if (background_ != Background::kAsleep) return;
+  if (background_ == Background::kAwake) return;
+  // It looks again soon. If the program leaves its kernels to this thread, that is too late for
+  // one.
+  if (background_ == Background::kPolls && (kernels_awaited_ || ready_pieces_ == 0)) return;
   if (background_watches_ && background_seen_ == activity_) return;  // no news for it
   background_ = Background::kAwake;
   background_wakeup_.fetch_add(1, std::memory_order_relaxed);
@@ -57,9 +61,9 @@ void Engine::WakeBackground() {
 // Releases the lock and sleeps until `wakeup` changes or the limit expires; with `watch_words` also
 // until a word changes that the head of a queue waits for.
 //
-// While threads sleep on a wait, its line's `sleepers` counts it. FinishHead takes the count back,
-// while the memory is certainly still mapped. The increment and the second read (both sequentially
-// consistent) pair with SignalFence.
+// While threads sleep on a wait, its line's `sleepers` counts it. FinishHead and RunPiece take the
+// count back, while the memory is certainly still mapped. The increment and the second read (both
+// sequentially consistent) pair with SignalFence.
 void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& wakeup, bool watch_words,
                    Clock::duration limit) {
   SleepSet set;
@@ -73,8 +77,7 @@ void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& wakeup, bool watch_words,
       continue;
     }
     auto& line = *static_cast<wire::FenceLine*>(wait->word.address);
-    if (!wait->announced) line.sleepers.fetch_add(1, std::memory_order_seq_cst);
-    wait->announced = true;
+    Announce(*wait);
     const uint64_t seen = line.value.load(std::memory_order_seq_cst);
     if (IsSatisfied(*wait)) return;
     limit = std::min<Clock::duration>(limit, kLongestFenceSleep);
@@ -102,6 +105,11 @@ void Engine::BackgroundLoop() {
     bool progress = AdvanceInstant();
     bool young = false;
     progress |= RunOverdue(lock, &young);
+    const bool awaited = watching_ > 0;
+    if (RunOnePiece(lock)) {
+      progress = true;
+      kernels_awaited_ &= awaited;
+    }
     if (progress) {
       spin_until = Clock::now() + kBackgroundSpin;
       continue;
@@ -117,9 +125,10 @@ void Engine::BackgroundLoop() {
     idle = activity_ == seen_activity ? idle + 1 : 0;
     seen_activity = activity_;
     const bool polls = young || idle < kIdleBackgroundPolls;
-    background_ = polls ? Background::kAwake : Background::kAsleep;
+    background_ = polls ? Background::kPolls : Background::kAsleep;
     background_watches_ = watch;
     background_seen_ = activity_;
+    if (!watch && sleepers_outdated_) NotifySleepers();
     Sleep(lock, background_wakeup_, watch,
           young   ? kBackgroundDelay
           : polls ? kBackgroundPollInterval
@@ -128,10 +137,12 @@ void Engine::BackgroundLoop() {
   }
 }
 
-// Runs work that the previous poll found ready. `*young`: some work became ready since then.
+// Runs work that the previous poll found ready, except kernels' pieces. `*young`: some work became
+// ready since then.
 bool Engine::RunOverdue(Lock& lock, bool* young) {
   for (HardwareQueue* queue : active_) {
-    if (queue->assigned || !HeadReady(*queue)) continue;
+    if (queue->assigned || IsResumable(queue->entries.front().work)) continue;
+    if (!HeadReady(*queue)) continue;
     if (queue->seen_by_background != queue->finished) {
       queue->seen_by_background = queue->finished;
       *young = true;
@@ -160,9 +171,9 @@ void Engine::AssignToCallbacks(HardwareQueue& queue) {
 void Engine::CallbackLoop() {
   Lock lock = Acquire();
   for (;;) {
-    const auto assigned = std::find_if(active_.begin(), active_.end(), [](HardwareQueue* queue) {
-      return queue->assigned && HeadReady(*queue);
-    });
+    const auto assigned =
+        std::find_if(active_.begin(), active_.end(),
+                     [this](HardwareQueue* queue) { return queue->assigned && HeadReady(*queue); });
     if (assigned == active_.end()) {
       callbacks_assigned_.wait(lock);
       continue;
@@ -171,7 +182,7 @@ void Engine::CallbackLoop() {
     RunHead(lock, queue);
     queue.seen_by_background = queue.finished;
     AdvanceInstant();
-    if (watching_ == 0 && !active_.empty()) WakeBackground();
+    HandOver();
   }
 }
 

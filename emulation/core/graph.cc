@@ -39,6 +39,9 @@ CUgraphNodeType TypeOf(const NodeAction& action) {
 
 Work WorkOf(const KernelCall& call) {
   if (call.watch) return *call.watch;
+  if (call.launch.resumable()) {
+    return ResumableKernel{std::make_shared<const PreparedLaunch>(call.launch), nullptr};
+  }
   return ProgramCode{call.launch};
 }
 

@@ -19,6 +19,34 @@ size_t RoundUp(size_t bytes) {
   return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
 }
 
+// Checks what both kinds of descriptions have. A longer one is of a later version.
+template <typename Description>
+bool IsWellFormed(const Description& kernel) {
+  return kernel.struct_bytes >= sizeof(Description) && kernel.name != nullptr &&
+         kernel.argument_count <= kMaxArguments &&
+         (kernel.argument_count == 0 || kernel.argument_bytes != nullptr);
+}
+
+template <typename Description>
+HostKernel Describe(const Description& kernel, HostKernel entry) {
+  entry.blocking = kernel.blocking != 0;
+  entry.argument_bytes.assign(kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count);
+  return entry;
+}
+
+// Registers the kernels that one entry point of a shared object returns.
+template <typename Function>
+void RegisterAll(KernelTable* table, Function entry, const std::string& path) {
+  size_t count = 0;
+  const auto* kernels = entry(&count);
+  for (size_t i = 0; i < count; ++i) {
+    if (table->Register(kernels[i])) continue;
+    fprintf(stderr,
+            "emulated CUDA: MCCS_EMULATION_KERNELS: %s: kernel description %zu is malformed\n",
+            path.c_str(), i);
+  }
+}
+
 }  // namespace
 
 KernelTable::KernelTable(std::string objects) : objects_(std::move(objects)) {
@@ -29,19 +57,28 @@ KernelTable::KernelTable(std::string objects) : objects_(std::move(objects)) {
 }
 
 bool KernelTable::Register(const MccsEmulatedKernel& kernel) {
-  if (kernel.struct_bytes < sizeof(MccsEmulatedKernel) || kernel.name == nullptr ||
-      kernel.run == nullptr || kernel.argument_count > kMaxArguments ||
-      (kernel.argument_count > 0 && kernel.argument_bytes == nullptr)) {
+  if (!IsWellFormed(kernel) || kernel.run == nullptr) return false;
+  HostKernel entry;
+  entry.run = kernel.run;
+  Insert(kernel.name, Describe(kernel, std::move(entry)));
+  return true;
+}
+
+bool KernelTable::Register(const MccsEmulatedResumableKernel& kernel) {
+  if (!IsWellFormed(kernel) || kernel.begin == nullptr || kernel.advance == nullptr ||
+      kernel.end == nullptr) {
     return false;
   }
-  auto entry = std::make_shared<HostKernel>();
-  entry->run = kernel.run;
-  entry->blocking = kernel.blocking != 0;
-  entry->argument_bytes.assign(kernel.argument_bytes,
-                               kernel.argument_bytes + kernel.argument_count);
-  std::lock_guard lock(mutex_);
-  kernels_[kernel.name] = std::move(entry);
+  HostKernel entry;
+  entry.resumable = {kernel.begin, kernel.advance, kernel.end};
+  Insert(kernel.name, Describe(kernel, std::move(entry)));
   return true;
+}
+
+void KernelTable::Insert(const char* name, HostKernel kernel) {
+  auto entry = std::make_shared<HostKernel>(std::move(kernel));
+  std::lock_guard lock(mutex_);
+  kernels_[name] = std::move(entry);
 }
 
 const NamedKernel* KernelTable::Name(const std::string& name) {
@@ -87,21 +124,16 @@ void KernelTable::LoadObject(const std::string& path) {
             dlerror());
     return;
   }
-  const auto entry =
+  const auto ordinary =
       reinterpret_cast<MccsEmulatedKernelsFunction>(dlsym(object, MCCS_EMULATED_KERNELS_ENTRY));
-  if (entry == nullptr) {
-    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s does not export %s\n", path.c_str(),
-            MCCS_EMULATED_KERNELS_ENTRY);
-    return;
+  const auto resumable = reinterpret_cast<MccsEmulatedResumableKernelsFunction>(
+      dlsym(object, MCCS_EMULATED_RESUMABLE_KERNELS_ENTRY));
+  if (ordinary == nullptr && resumable == nullptr) {
+    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s exports neither %s nor %s\n",
+            path.c_str(), MCCS_EMULATED_KERNELS_ENTRY, MCCS_EMULATED_RESUMABLE_KERNELS_ENTRY);
   }
-  size_t count = 0;
-  const MccsEmulatedKernel* kernels = entry(&count);
-  for (size_t i = 0; i < count; ++i) {
-    if (Register(kernels[i])) continue;
-    fprintf(stderr,
-            "emulated CUDA: MCCS_EMULATION_KERNELS: %s: kernel description %zu is malformed\n",
-            path.c_str(), i);
-  }
+  if (ordinary != nullptr) RegisterAll(this, ordinary, path);
+  if (resumable != nullptr) RegisterAll(this, resumable, path);
 }
 
 // Aligned for every type: an argument may be a vector type.

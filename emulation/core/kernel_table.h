@@ -17,8 +17,16 @@
 
 namespace mccs::emulation {
 
+// The functions of a resumable kernel; all null for an ordinary one.
+struct ResumableFunctions {
+  decltype(MccsEmulatedResumableKernel::begin) begin = nullptr;
+  decltype(MccsEmulatedResumableKernel::advance) advance = nullptr;
+  decltype(MccsEmulatedResumableKernel::end) end = nullptr;
+};
+
 struct HostKernel {
-  MccsEmulatedKernelFunction run = nullptr;
+  MccsEmulatedKernelFunction run = nullptr;  // of an ordinary kernel
+  ResumableFunctions resumable;
   std::vector<uint32_t> argument_bytes;
   bool blocking = false;
   bool watches = false;  // wire::kAwaitFenceKernel: has no `run`, its stream waits for a word
@@ -36,6 +44,7 @@ class KernelTable {
 
   // Returns false if the description is malformed.
   bool Register(const MccsEmulatedKernel& kernel);
+  bool Register(const MccsEmulatedResumableKernel& kernel);
 
   // Returns the handle for a name; always the same one.
   const NamedKernel* Name(const std::string& name);
@@ -45,6 +54,7 @@ class KernelTable {
   std::shared_ptr<const HostKernel> Find(const std::string& name);
 
  private:
+  void Insert(const char* name, HostKernel kernel);
   void LoadObjects();
   void LoadObject(const std::string& path);
 
@@ -65,7 +75,10 @@ class PreparedLaunch {
   PreparedLaunch(std::shared_ptr<const HostKernel> kernel, const MccsEmulatedLaunch& launch,
                  void* const* arguments);
 
+  // Runs an ordinary kernel.
   void operator()() const;
+  bool resumable() const { return kernel_->resumable.advance != nullptr; }
+  const ResumableFunctions& functions() const { return kernel_->resumable; }
   const MccsEmulatedLaunch& launch() const { return launch_; }
   bool blocking() const { return kernel_->blocking; }
   bool watches() const { return kernel_->watches; }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "emulation/core/kernel_run.h"
 #include "proto/fence_page.h"
 
 namespace mccs::emulation {
@@ -78,13 +79,14 @@ void Do(const InternalCode& code) { code.run(); }
 void Do(const ReachRecord& reach) { reach.record->reached = std::chrono::steady_clock::now(); }
 void Do(const WaitWord&) {}
 void Do(const Join&) {}
+void Do(const ResumableKernel&) {}
 
 }  // namespace
 
 Cost CostOf(const Work& work) {
   if (std::holds_alternative<ProgramCode>(work)) return Cost::kUnbounded;
   if (std::holds_alternative<CopyRows>(work) || std::holds_alternative<FillRows>(work) ||
-      std::holds_alternative<InternalCode>(work)) {
+      std::holds_alternative<InternalCode>(work) || IsResumable(work)) {
     return Cost::kBounded;
   }
   return Cost::kInstant;
@@ -103,6 +105,25 @@ bool IsSatisfied(const WaitWord& wait) {
   if (wait.word.wide) return Compare<uint64_t>(seen, wait.value, wait.comparison);
   return Compare<uint32_t>(static_cast<uint32_t>(seen), static_cast<uint32_t>(wait.value),
                            wait.comparison);
+}
+
+WaitWord* CurrentWait(Work& work) {
+  if (auto* wait = std::get_if<WaitWord>(&work)) return wait;
+  const auto* kernel = std::get_if<ResumableKernel>(&work);
+  return kernel == nullptr || kernel->run == nullptr ? nullptr : kernel->run->wait();
+}
+
+// Sequentially consistent, as the sleeper's second read of the value: pairs with WakeSleepers.
+void Announce(WaitWord& wait) {
+  if (wait.announced) return;
+  static_cast<wire::FenceLine*>(wait.word.address)->sleepers.fetch_add(1);
+  wait.announced = true;
+}
+
+void Withdraw(WaitWord& wait) {
+  if (!wait.announced) return;
+  static_cast<wire::FenceLine*>(wait.word.address)->sleepers.fetch_sub(1);
+  wait.announced = false;
 }
 
 void Perform(const Work& work) {

@@ -67,6 +67,16 @@ struct FillRows {
   size_t pitch = 0;
 };
 
+class KernelRun;
+class PreparedLaunch;
+
+// A kernel that runs in pieces (kernel_run.h). Its queue continues once it has begun. Copies of
+// work that has not begun are separate runs.
+struct ResumableKernel {
+  std::shared_ptr<const PreparedLaunch> launch;
+  std::shared_ptr<KernelRun> run;  // once it has begun
+};
+
 // Code of the program (a host function, a kernel's host version). May take any time and may block.
 struct ProgramCode {
   std::function<void()> run;
@@ -91,12 +101,13 @@ struct ReachRecord {
 struct Join {};
 
 using Work = std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, InternalCode,
-                          ReachRecord, Join>;
+                          ReachRecord, Join, ResumableKernel>;
 
 // How long a piece of work may take, which decides which threads may run it.
 enum class Cost {
   kInstant,    // any thread that uses the engine runs it, also while enqueuing
   kBounded,    // moves memory: run by a thread that waits or queries, else by the background thread
+               // (a resumable kernel: each of its pieces)
   kUnbounded,  // the program's code: run by a thread that waits for it, else by the callback thread
 };
 Cost CostOf(const Work& work);
@@ -106,7 +117,18 @@ size_t BytesOf(const Work& work);
 
 bool IsSatisfied(const WaitWord& wait);
 
-// Runs the work. Not for WaitWord. THREAD: any; no lock is held for kBounded and kUnbounded.
+inline bool IsResumable(const Work& work) { return std::holds_alternative<ResumableKernel>(work); }
+
+// Returns what the work waits for now, or null.
+WaitWord* CurrentWait(Work& work);
+
+// Count a sleeping thread in the line's `sleepers` until the wait is over. REQUIRES: the word is a
+// fence's.
+void Announce(WaitWord& wait);
+void Withdraw(WaitWord& wait);  // has no effect if it is not counted
+
+// Runs the work. Not for WaitWord and ResumableKernel. THREAD: any; no lock is held for kBounded
+// and kUnbounded.
 void Perform(const Work& work);
 
 }  // namespace mccs::emulation

@@ -46,6 +46,14 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
+template <typename Description>
+int Register(const Description* kernel) {
+  if (kernel == nullptr || StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
+  CallContext session;
+  if (session.Enter() != CUDA_SUCCESS) return -1;
+  return session.process->kernels.Register(*kernel) ? 0 : -1;
+}
+
 std::atomic<bool> g_assertion_failed{false};
 
 }  // namespace
@@ -72,11 +80,10 @@ CUresult PrepareCall(const CallContext& session, CUfunction function, MccsEmulat
 
 extern "C" {
 
-int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) {
-  if (kernel == nullptr || StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
-  CallContext session;
-  if (session.Enter() != CUDA_SUCCESS) return -1;
-  return session.process->kernels.Register(*kernel) ? 0 : -1;
+int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) { return Register(kernel); }
+
+int mccsEmulationRegisterResumableKernel(const MccsEmulatedResumableKernel* kernel) {
+  return Register(kernel);
 }
 
 void mccsEmulationFailAssertion() { g_assertion_failed.store(true); }

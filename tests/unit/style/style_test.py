@@ -39,8 +39,8 @@ MAY_INCLUDE = {
     "tools": ["base", "proto"],
     "examples": [],
     # Benchmarks of many hosts run in the simulator.
-    "bench": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "tests/sim",
-              "tests/unit/transport/rdma"],
+    "bench": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "emulation",
+              "tests/sim", "tests/unit/transport/rdma"],
     "tests": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "emulation",
               "lab", "tools", "bench", "free_hooks"],
 }
