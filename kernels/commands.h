@@ -77,7 +77,8 @@ struct alignas(64) Command {
 inline constexpr uint32_t kQueueCommands = 4;  // a power of two
 
 struct CommandQueue {
-  // A FenceLine (proto/fence_page.h): grows with everything that the daemon writes for the kernel.
+  // A FenceLine (proto/fence_page.h): grows with everything that the daemon writes for the kernel,
+  // also with the done fence.
   alignas(64) uint64_t bell;
   uint32_t bell_sleepers;
   // Commands so far. Command n is at commands[n % kQueueCommands].
@@ -85,6 +86,7 @@ struct CommandQueue {
   // 1: stop running commands; they count as finished. Their results are undefined.
   uint64_t stopped;
   alignas(64) uint64_t finished;  // by the kernel
+  uint64_t arrived;               // the kernel's own: blocks that have finished the command
   Command commands[kQueueCommands];
 };
 static_assert(offsetof(CommandQueue, bell_sleepers) == 8);

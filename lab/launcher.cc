@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <iterator>
@@ -81,6 +82,12 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
                                   "state_dir: ", paths.DaemonDirectory(kControllerName), "\n"));
 }
 
+// MCCS_GPU=emulated: kernels of the tenants run collectives, on the emulated GPUs.
+std::string DeviceLine() {
+  const char* const gpu = std::getenv("MCCS_GPU");
+  return gpu != nullptr && std::string_view(gpu) == "emulated" ? "device: gpu\n" : "";
+}
+
 // The plan's lines for mccsd must not repeat the keys that the lab writes.
 absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const LabHost& host,
                             const std::string& controller_endpoint) {
@@ -88,18 +95,19 @@ absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const La
   const std::string listen = host.listens_everywhere ? absl::StrCat("listen: 0.0.0.0:", host.port,
                                                                     "\nadvertise: ", endpoint)
                                                      : absl::StrCat("listen: ", endpoint);
-  return WriteFolder(paths, host.name,
-                     absl::StrCat("host: ", host.name, "\n",                           //
-                                  "socket: ", SocketOf(plan, paths, host.name), "\n",  //
-                                  listen, "\n",                                        //
-                                  "metrics_listen: ", host.address, ":0\n",
-                                  "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
-                                  "controller: ", controller_endpoint, "\n",              //
-                                  "gpus: ", host.gpus, "\n",                              //
-                                  "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
-                                  "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
-                                  "log_level: info\n", SocketsOf(plan, paths, host.name),
-                                  plan.has_vms() ? VmDaemonConfig() : "", plan.mccsd_config));
+  return WriteFolder(
+      paths, host.name,
+      absl::StrCat("host: ", host.name, "\n",                           //
+                   "socket: ", SocketOf(plan, paths, host.name), "\n",  //
+                   listen, "\n",                                        //
+                   "metrics_listen: ", host.address, ":0\n",
+                   "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
+                   "controller: ", controller_endpoint, "\n",              //
+                   "gpus: ", host.gpus, "\n",                              //
+                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
+                   "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n", "log_level: info\n",
+                   DeviceLine(), SocketsOf(plan, paths, host.name),
+                   plan.has_vms() ? VmDaemonConfig() : "", plan.mccsd_config));
 }
 
 // The daemon's host:port; empty until it serves.

@@ -64,6 +64,11 @@ inline void WakeSleepers(FenceLine& line) {
 // and sleeps on the fence as for the stream's own wait.
 inline constexpr char kAwaitFenceKernel[] = "mccs_await_fence";
 
+// The kernel that runs commands of the daemon (kernels/commands.h). Parameters: CommandQueue*
+// queue, const uint64_t* done, uint64_t target. It ends when `done` has reached the target by GEQ.
+// The emulation recognizes this name, too.
+inline constexpr char kRunCommandsKernel[] = "mccs_run_commands";
+
 // Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
 // visible to a reader of the value.
 inline void SignalFence(FenceLine& line, uint64_t value) {

@@ -136,6 +136,16 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
   }
 }
 
+void ReadDevice(YamlReader& yaml, Config* config) {
+  std::string device = "host";
+  yaml.Field("device", &device);
+  if (device == "gpu") {
+    config->device = DeviceChoice::kGpu;
+  } else if (device != "host") {
+    yaml.Reject("device", absl::StrCat("'device' is '", device, "': expected host or gpu"));
+  }
+}
+
 void ReadTransport(YamlReader& yaml, Config* config) {
   std::string transport = "auto";
   yaml.Field("transport", &transport);
@@ -199,6 +209,7 @@ Config Read(YamlReader yaml) {
   ReadAlgorithms(yaml, &config.algorithms);
   ReadLimits(yaml, &config);
   ReadMarkings(yaml, &config.dscp);
+  ReadDevice(yaml, &config);
   ReadTransport(yaml, &config);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {

@@ -20,6 +20,11 @@ struct TenantSocket {
   unsigned mode = 0666;
 };
 
+enum class DeviceChoice : uint8_t {
+  kHost,  // the daemon works on host memory
+  kGpu,   // kernels of the tenants run collectives
+};
+
 struct Config {
   std::string host;  // empty: the machine's host name
   std::string pod, rack;
@@ -34,6 +39,7 @@ struct Config {
   int gpus = 8;
   int workers = -1;  // threads of the host-memory device; −1: chosen from the number of cores
   LogLevel log_level = LogLevel::kInfo;
+  DeviceChoice device = DeviceChoice::kHost;
   int channels = 2;
   LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
   uint32_t skew = 6;

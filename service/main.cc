@@ -36,6 +36,7 @@
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
 #include "service/device/emulation_importer.h"
+#include "service/device/gpu/kernel_device.h"
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
@@ -166,9 +167,12 @@ absl::Status Serve(const Config& config, Log& log) {
     const uint64_t one = 1;
     [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
   };
-  CpuDevice device({.workers = WorkersFor(config), .clock = &clock},
-                   std::make_unique<EmulationImporter>(),
-                   std::make_unique<MappingThreads>(wake_engine));
+  CpuDevice host_device({.workers = WorkersFor(config), .clock = &clock},
+                        std::make_unique<EmulationImporter>(),
+                        std::make_unique<MappingThreads>(wake_engine));
+  KernelDevice kernel_device(host_device);
+  Device& device =
+      config.device == DeviceChoice::kGpu ? static_cast<Device&>(kernel_device) : host_device;
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "emulation/core/command_kernel.h"
 #include "proto/fence_page.h"
 
 namespace mccs::emulation {
@@ -54,6 +55,7 @@ KernelTable::KernelTable(std::string objects) : objects_(std::move(objects)) {
   await->argument_bytes = {sizeof(uint64_t*), sizeof(uint64_t)};
   await->watches = true;
   kernels_[wire::kAwaitFenceKernel] = std::move(await);
+  Register(CommandKernel());
 }
 
 bool KernelTable::Register(const MccsEmulatedKernel& kernel) {

@@ -99,6 +99,9 @@ void RankEndpoint::SignalIfDone() {
   }
   // All calls before the oldest incomplete collective are complete.
   wire::AdvanceFence(region().done, collective_count_ > 0 ? At(0).sequence - 1 : sequence_);
+  for (const std::unique_ptr<KernelQueue>& queue : queues_) {
+    if (queue != nullptr) queue->Ring();
+  }
 }
 
 void RankEndpoint::Advance(size_t collectives) {

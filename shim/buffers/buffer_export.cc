@@ -56,6 +56,7 @@ absl::StatusOr<std::optional<BufferRegistration>> RegistrationOf(const DriverApi
   if (kind != MemoryKind::kVirtual && kind != MemoryKind::kDevice) return std::nullopt;
   BufferRegistration offer;
   offer.message.bytes = allocation.bytes;
+  offer.message.address = allocation.base;
   driver.PointerGetAttribute(&offer.message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                              allocation.base);
   CUuuid uuid;

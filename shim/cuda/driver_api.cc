@@ -63,6 +63,8 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.MemAlloc, "cuMemAlloc_v2");
   need(api.MemFree, "cuMemFree_v2");
   need(api.IpcGetMemHandle, "cuIpcGetMemHandle");
+  need(api.IpcOpenMemHandle, "cuIpcOpenMemHandle_v2");
+  need(api.IpcCloseMemHandle, "cuIpcCloseMemHandle");
   need(api.MemcpyAsync, "cuMemcpyAsync");
   need(api.EventCreate, "cuEventCreate");
   need(api.EventRecord, "cuEventRecord");

@@ -44,6 +44,8 @@ struct DriverApi {
   CUresult (*MemAlloc)(CUdeviceptr* address, size_t bytes);
   CUresult (*MemFree)(CUdeviceptr address);
   CUresult (*IpcGetMemHandle)(CUipcMemHandle* handle, CUdeviceptr address);
+  CUresult (*IpcOpenMemHandle)(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags);
+  CUresult (*IpcCloseMemHandle)(CUdeviceptr address);
   CUresult (*MemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUresult (*EventCreate)(CUevent* event, unsigned flags);
   CUresult (*EventRecord)(CUevent event, CUstream stream);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/fence_page.h"
+#include "shim/cuda/kernel_loading.h"
 #include "shim/kernels/await_fence_image.h"
 
 namespace mccs::shim {
@@ -21,32 +22,17 @@ absl::Status KernelError(const absl::Status& why) {
 absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitMethod by) {
   StreamWait wait(driver);
   if (by == WaitMethod::kMemoryOperation) return wait;
-  if (!driver.launches_kernels()) {
-    return KernelError(absl::UnknownError("this driver lacks cuLibraryLoadData (CUDA 12)"));
-  }
-  CUlibrary library;
-  if (CUresult error = driver.LibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0,
-                                              nullptr, nullptr, 0);
-      error != CUDA_SUCCESS) {
-    return KernelError(CudaError(driver, error, "cuLibraryLoadData"));
-  }
-  if (CUresult error = driver.LibraryGetKernel(&wait.kernel_, library, wire::kAwaitFenceKernel);
-      error != CUDA_SUCCESS) {
-    return KernelError(CudaError(driver, error, "cuLibraryGetKernel"));
-  }
+  const absl::StatusOr<CUkernel> kernel =
+      LoadKernel(driver, mccs_await_fence_image, wire::kAwaitFenceKernel);
+  if (!kernel.ok()) return KernelError(kernel.status());
+  wait.kernel_ = *kernel;
   return wait;
 }
 
 absl::Status StreamWait::Prepare() const {
   if (kernel_ == nullptr) return absl::OkStatus();
-  CUfunction function;
-  if (CUresult error = driver_->KernelGetFunction(&function, kernel_); error != CUDA_SUCCESS) {
-    return KernelError(CudaError(*driver_, error, "cuKernelGetFunction"));
-  }
-  if (driver_->FuncLoad == nullptr) return absl::OkStatus();
-  const CUresult error = driver_->FuncLoad(function);
-  if (error == CUDA_SUCCESS) return absl::OkStatus();
-  return KernelError(CudaError(*driver_, error, "cuFuncLoad"));
+  const absl::Status loaded = LoadOntoGpu(*driver_, kernel_);
+  return loaded.ok() ? loaded : KernelError(loaded);
 }
 
 CUresult StreamWait::Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) const {

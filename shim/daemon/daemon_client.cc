@@ -334,10 +334,21 @@ void DaemonClient::ReadUntilDead() {
   }
 }
 
+void DaemonClient::SetMemoryHandler(MemoryHandler handler) {
+  std::lock_guard lock(callback_mutex_);
+  memory_handler_ = std::move(handler);
+}
+
 void DaemonClient::Deliver(Reply reply) {
   if (reply.size < sizeof(wire::MessageHeader)) return;
   wire::MessageHeader header;
   std::memcpy(&header, reply.bytes, sizeof(header));
+  if (header.kind == wire::MessageKind::kMapMemory ||
+      header.kind == wire::MessageKind::kUnmapMemory) {
+    std::lock_guard lock(callback_mutex_);
+    if (memory_handler_ != nullptr) memory_handler_(std::move(reply));
+    return;
+  }
   std::lock_guard lock(mutex_);
   const auto it = pending_.find(header.request);
   if (it == pending_.end()) return;

@@ -101,6 +101,11 @@ class DaemonClient {
   using ReaderCallback = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
   void SetReaderCallback(ReaderCallback callback);
 
+  // Sets the receiver of MapMemory and UnmapMemory, called by the reader thread. Null removes it;
+  // on return it is not running. Without one such messages are ignored.
+  using MemoryHandler = std::function<void(Reply message)>;
+  void SetMemoryHandler(MemoryHandler handler);
+
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // In a forked child: closes its copies of the descriptors, so that the daemon detects the
@@ -131,8 +136,9 @@ class DaemonClient {
   wire::SessionRegion* session_ = nullptr;
   std::thread reader_;
 
-  std::mutex callback_mutex_;  // taken before mutex_
-  ReaderCallback callback_;    // guarded by callback_mutex_
+  std::mutex callback_mutex_;     // taken before mutex_
+  ReaderCallback callback_;       // guarded by callback_mutex_
+  MemoryHandler memory_handler_;  // likewise
 
   std::atomic<bool> dead_{false};  // set under mutex_; release, pairs with dead()
   std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -16,10 +17,28 @@ namespace {
 // region at the same time.
 std::mutex fail_mutex;
 
+// Returns the address for streams and kernels.
+absl::StatusOr<CUdeviceptr> Register(const DriverApi& driver, const SharedRegion& memory) {
+  if (CUresult error =
+          driver.MemHostRegister(memory.data(), memory.bytes(),
+                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver, error, "cannot register the communicator's fence page with CUDA");
+  }
+  CUdeviceptr address = 0;
+  if (CUresult error = driver.MemHostGetDevicePointer(&address, memory.data(), 0);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver, error,
+                     "cannot get the device address of the communicator's fence page");
+  }
+  return address;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driver,
-                                                           SharedRegion region) {
+                                                           SharedRegion region,
+                                                           SharedRegion kernels) {
   if (region.bytes() < sizeof(wire::CommRegion)) {
     return absl::InternalError(
         absl::StrCat("invalid communicator region from the daemon: ", region.bytes(),
@@ -29,19 +48,13 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   if (page->region().header.magic != wire::kFencePageMagic) {
     return absl::InternalError("invalid communicator region from the daemon: its header is wrong");
   }
-  void* address = page->memory_.data();
-  if (CUresult error =
-          driver.MemHostRegister(address, page->memory_.bytes(),
-                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-      error != CUDA_SUCCESS) {
-    return CudaError(driver, error, "cannot register the communicator's fence page with CUDA");
-  }
+  MCCS_ASSIGN_OR_RETURN(page->device_base_, Register(driver, page->memory_));
   driver.CtxGetCurrent(&page->context_);
-  if (CUresult error = driver.MemHostGetDevicePointer(&page->device_base_, address, 0);
-      error != CUDA_SUCCESS) {
-    return CudaError(driver, error,
-                     "cannot get the device address of the communicator's fence page");
-  }
+  if (kernels.data() == nullptr) return page;
+  if (kernels.bytes() < sizeof(kernels::KernelRegion))
+    return absl::InternalError("invalid kernel region from the daemon: it is too short");
+  page->kernel_memory_ = std::move(kernels);
+  MCCS_ASSIGN_OR_RETURN(page->kernel_base_, Register(driver, page->kernel_memory_));
   return page;
 }
 
@@ -50,6 +63,7 @@ FencePage::~FencePage() {
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   driver_.MemHostUnregister(memory_.data());
+  if (kernel_base_ != 0) driver_.MemHostUnregister(kernel_memory_.data());
 }
 
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text) {
@@ -74,6 +88,11 @@ void ReleaseStreams(wire::CommRegion& region, bool captured) {
     wire::SignalFence(region.done, wire::kFencePoison);
   }
   if (captured) wire::PoisonCaptured(region);
+}
+
+void WakeKernels(kernels::KernelRegion& region) {
+  for (kernels::CommandQueue& queue : region.posted)
+    wire::SignalFence(kernels::BellOf(queue), wire::kFencePoison);
 }
 
 uint64_t LastDone(const wire::CommRegion& region) {

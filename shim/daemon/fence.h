@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/shared_region.h"
+#include "kernels/kernel_region.h"
 #include "proto/shim_wire.h"
 #include "shim/cuda/driver_api.h"
 
@@ -20,9 +21,11 @@ namespace mccs::shim {
 // THREAD: immutable after Open.
 class FencePage {
  public:
-  // Checks the region's shape and registers it. REQUIRES: the communicator's context is current.
+  // Checks the region's shape and registers it; likewise `kernels`, which has no bytes or is a
+  // KernelRegion. REQUIRES: the communicator's context is current.
   static absl::StatusOr<std::unique_ptr<FencePage>> Open(const DriverApi& driver,
-                                                         SharedRegion region);
+                                                         SharedRegion region,
+                                                         SharedRegion kernels = SharedRegion());
   // Needs no current context: makes its own current meanwhile.
   ~FencePage();
   FencePage(const FencePage&) = delete;
@@ -41,6 +44,15 @@ class FencePage {
     return device_base_ + offsetof(wire::CommRegion, captured_ready) + slot * sizeof(uint32_t);
   }
   CUdeviceptr done_address() const { return device_base_ + offsetof(wire::CommRegion, done); }
+  // Null: the daemon runs the calls itself.
+  kernels::KernelRegion* kernel_region() const {
+    return reinterpret_cast<kernels::KernelRegion*>(kernel_memory_.data());
+  }
+  // REQUIRES: kernel_region().
+  CUdeviceptr queue_address(uint32_t slot) const {
+    return kernel_base_ + offsetof(kernels::KernelRegion, posted) +
+           slot * sizeof(kernels::CommandQueue);
+  }
 
  private:
   FencePage(const DriverApi& driver, SharedRegion memory)
@@ -50,6 +62,8 @@ class FencePage {
   SharedRegion memory_;
   CUcontext context_ = nullptr;  // in which it is registered; null if not registered
   CUdeviceptr device_base_ = 0;
+  SharedRegion kernel_memory_;
+  CUdeviceptr kernel_base_ = 0;  // 0: not registered
 };
 
 // Writes the failure for the daemon (which is dead, or does not reply) unless there is one already.
@@ -60,6 +74,8 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
 // graphs. The program has ended the communicator, so it does not use the buffers as results.
 // THREAD: any.
 void ReleaseStreams(wire::CommRegion& region, bool captured);
+// Wakes kernels that sleep (emulation), so that they see that their streams are released.
+void WakeKernels(kernels::KernelRegion& region);
 
 // The last value of `done` that was not poison. THREAD: any.
 uint64_t LastDone(const wire::CommRegion& region);

@@ -123,7 +123,14 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     ScopedContext context(driver(), options_.device.context);
     const RelaxedCapture relaxed(driver());
     MCCS_RETURN_IF_ERROR(session_->stream_wait.Prepare());
-    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region)));
+    SharedRegion kernels;
+    if (joined.kernels != 0) {
+      MCCS_RETURN_IF_ERROR(session_->PrepareKernels(options_.device.context));
+      if (!reply.fds[1].valid())
+        return absl::InternalError("invalid reply of the daemon to CommInit: no region of kernels");
+      MCCS_ASSIGN_OR_RETURN(kernels, SharedRegion::Map(std::move(reply.fds[1])));
+    }
+    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region), std::move(kernels)));
     return absl::OkStatus();
   }();
   if (!status.ok()) {
@@ -279,6 +286,7 @@ void Communicator::ReleaseStreams() {
   if (page_ == nullptr) return;
   shim::ReleaseStreams(page_->region(),
                        submission_state_.has_value() && submission_state_->captures.used());
+  if (page_->kernel_region() != nullptr) WakeKernels(*page_->kernel_region());
 }
 
 absl::Status Communicator::Suspend() {

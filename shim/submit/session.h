@@ -7,11 +7,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "shim/buffers/buffer_export.h"
+#include "shim/buffers/kernel_memory.h"
 #include "shim/buffers/staging_pool.h"
 #include "shim/buffers/virtual_allocations.h"
+#include "shim/cuda/command_kernel.h"
 #include "shim/cuda/driver_api.h"
 #include "shim/cuda/stream_wait.h"
 #include "shim/daemon/daemon_client.h"
@@ -29,7 +35,20 @@ struct Session {
         retired_pages(pages),
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
-        staging(cuda, buffers) {}
+        staging(cuda, buffers),
+        kernel_memory(cuda, *client) {}
+
+  // Before the first communicator whose calls need kernels; loads the kernel onto the context's
+  // GPU.
+  // REQUIRES: the context is current, in a relaxed capture.
+  absl::Status PrepareKernels(CUcontext context) {
+    std::lock_guard lock(kernel_mutex_);
+    if (!command_kernel.has_value()) {
+      MCCS_ASSIGN_OR_RETURN(command_kernel, CommandKernel::Make(driver));
+    }
+    kernel_memory.SetContext(context);
+    return command_kernel->Prepare();
+  }
 
   const DriverApi& driver;
   const StreamWait stream_wait;
@@ -37,8 +56,13 @@ struct Session {
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
   StagingPool staging;
+  KernelMemory kernel_memory;
+  std::optional<CommandKernel> command_kernel;  // set once, before its first user
   std::atomic<uint64_t> next_capture{
       1};  // number of the next capture, unique among all communicators
+
+ private:
+  std::mutex kernel_mutex_;
 };
 
 }  // namespace mccs::shim

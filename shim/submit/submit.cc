@@ -383,8 +383,13 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
       MCCS_RETURN_IF_ERROR(CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use)));
       continue;
     }
-    const CUresult error = comm.session()->stream_wait.Enqueue(
-        use.stream, comm.page().done_address(), batch.last_sequence);
+    // The records name the first stream's slot: its kernel runs them, the others wait.
+    const bool runs = &use == &batch.streams[0] && comm.page().kernel_region() != nullptr;
+    const CUresult error = runs ? comm.session()->command_kernel->Enqueue(
+                                      use.stream, comm.page().queue_address(use.slot),
+                                      comm.page().done_address(), batch.last_sequence)
+                                : comm.session()->stream_wait.Enqueue(
+                                      use.stream, comm.page().done_address(), batch.last_sequence);
     if (error != CUDA_SUCCESS) {
       return CudaError(comm.driver(), error, "cannot enqueue a wait on the stream");
     }

@@ -23,7 +23,7 @@ bool KernelQueue::Finished(uint64_t number) {
   return finished_ > number || !process_.alive();
 }
 
-void KernelQueue::Ring() { wire::SignalFence(kernels::BellOf(shared_), ++bell_); }
+void KernelQueue::Ring() { wire::AdvanceFence(kernels::BellOf(shared_), ++bell_); }
 
 void KernelQueue::Stop() {
   kernels::StoreWord(&shared_.stopped, 1);

@@ -29,12 +29,12 @@ MAY_INCLUDE = {
                 "topology/five_tuple.h",
                 # Sharing of emulated allocations between processes.
                 "emulation/include"],
-    "shim": ["base", "proto",
+    "shim": ["base", "proto", "kernels",
              # The interface through which libmccs-free-hooks reports frees.
              "free_hooks/listener.h"],
     "free_hooks": [],
     "controller": ["base", "proto", "topology", "algorithms"],
-    "emulation": ["base", "proto/fence_page.h"],
+    "emulation": ["base", "proto/fence_page.h", "kernels"],
     "lab": ["base", "topology"],
     "tools": ["base", "proto"],
     "examples": [],

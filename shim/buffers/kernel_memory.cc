@@ -1,0 +1,101 @@
+#include "shim/buffers/kernel_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+
+namespace mccs::shim {
+
+KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
+    : driver_(driver), client_(client) {
+  client_.SetMemoryHandler([this](Reply message) { OnMessage(std::move(message)); });
+}
+
+// Mappings stay: streams may hold launches that use them.
+KernelMemory::~KernelMemory() {
+  client_.SetMemoryHandler(nullptr);
+  static auto* const kept = new std::vector<SharedRegion>;
+  for (auto& [number, mapping] : mappings_) kept->push_back(std::move(mapping.host));
+}
+
+void KernelMemory::SetContext(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  if (context_ == nullptr) context_ = context;
+}
+
+void KernelMemory::OnMessage(Reply message) {
+  wire::MessageHeader header;
+  std::memcpy(&header, message.bytes, sizeof(header));
+  std::lock_guard lock(mutex_);
+  if (header.kind == wire::MessageKind::kUnmapMemory && message.size == sizeof(wire::UnmapMemory)) {
+    wire::UnmapMemory request;
+    std::memcpy(&request, message.bytes, sizeof(request));
+    if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
+      Unmap(mapping->second);
+      mappings_.erase(mapping);
+    }
+    wire::MemoryUnmapped answer{};
+    answer.memory = request.memory;
+    client_.SendOneWay(answer);
+    return;
+  }
+  if (header.kind != wire::MessageKind::kMapMemory || message.size != sizeof(wire::MapMemory))
+    return;
+  wire::MapMemory request;
+  std::memcpy(&request, message.bytes, sizeof(request));
+  wire::MemoryMapped answer{};
+  answer.memory = request.memory;
+  Mapping mapping;
+  CUdeviceptr address = 0;
+  const absl::Status mapped = Map(request, message, &mapping, &address);
+  if (mapped.ok()) {
+    answer.address = address;
+    mappings_[request.memory] = std::move(mapping);
+  } else {
+    answer.status.error = wire::ErrorClass::kSystem;
+    const size_t bytes = std::min(mapped.message().size(), sizeof(answer.status.text) - 1);
+    std::memcpy(answer.status.text, mapped.message().data(), bytes);
+  }
+  client_.SendOneWay(answer);
+}
+
+absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message, Mapping* mapping,
+                               CUdeviceptr* address) {
+  if (context_ == nullptr) return absl::InternalError("no communicator is ready");
+  const ScopedContext context(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  if (request.kind == wire::ExportKind::kCudaIpc) {
+    CUipcMemHandle handle;
+    static_assert(sizeof(handle) == sizeof(request.handle));
+    std::memcpy(&handle, request.handle, sizeof(handle));
+    const CUresult error =
+        driver_.IpcOpenMemHandle(&mapping->opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (error != CUDA_SUCCESS) return CudaError(driver_, error, "cuIpcOpenMemHandle");
+    *address = mapping->opened;
+    return absl::OkStatus();
+  }
+  if (request.kind != wire::ExportKind::kHostMemory || !message.fds[0].valid())
+    return absl::InternalError("unknown kind of memory");
+  MCCS_ASSIGN_OR_RETURN(mapping->host, SharedRegion::Map(std::move(message.fds[0])));
+  if (CUresult error =
+          driver_.MemHostRegister(mapping->host.data(), mapping->host.bytes(),
+                                  CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver_, error, "cuMemHostRegister");
+  }
+  const CUresult error = driver_.MemHostGetDevicePointer(address, mapping->host.data(), 0);
+  return error == CUDA_SUCCESS ? absl::OkStatus()
+                               : CudaError(driver_, error, "cuMemHostGetDevicePointer");
+}
+
+void KernelMemory::Unmap(Mapping& mapping) {
+  const ScopedContext context(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  if (mapping.opened != 0) driver_.IpcCloseMemHandle(mapping.opened);
+  if (mapping.host.data() != nullptr) driver_.MemHostUnregister(mapping.host.data());
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,51 @@
+// Memory that the daemon asks this process to map for its kernels: buffers of other ranks of a
+// communicator on this host, and the daemon's own. Answers MapMemory and UnmapMemory
+// (proto/shim_control.h).
+//
+// THREAD: any; the daemon's messages arrive on the connection's reader thread.
+#ifndef MCCS_SHIM_BUFFERS_KERNEL_MEMORY_H_
+#define MCCS_SHIM_BUFFERS_KERNEL_MEMORY_H_
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "base/shared_region.h"
+#include "shim/cuda/driver_api.h"
+#include "shim/daemon/daemon_client.h"
+
+namespace mccs::shim {
+
+class KernelMemory {
+ public:
+  // LIFETIME: driver and client outlive it.
+  KernelMemory(const DriverApi& driver, DaemonClient& client);
+  ~KernelMemory();
+  KernelMemory(const KernelMemory&) = delete;
+
+  // The context in which memory is mapped: that of the first communicator. Before it is set, no
+  // memory can be mapped.
+  void SetContext(CUcontext context);
+
+ private:
+  struct Mapping {
+    SharedRegion host;       // the daemon's memory
+    CUdeviceptr opened = 0;  // another process's
+  };
+
+  void OnMessage(Reply message);
+  absl::Status Map(const wire::MapMemory& request, Reply& message, Mapping* mapping,
+                   CUdeviceptr* address);
+  void Unmap(Mapping& mapping);
+
+  const DriverApi& driver_;
+  DaemonClient& client_;
+  std::mutex mutex_;
+  CUcontext context_ = nullptr;
+  std::unordered_map<uint64_t, Mapping> mappings_;  // by number
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_BUFFERS_KERNEL_MEMORY_H_
