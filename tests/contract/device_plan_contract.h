@@ -275,15 +275,14 @@ TEST_P(DevicePlanContract, PlansOfTheSameLanesOverlap) {
   own.posted.Store(1);
   const auto younger = Load(composes, own);
   Start(*younger, 1);
-  Settle(*younger);
-  EXPECT_EQ(own.posted.Load(), 2u);
-  EXPECT_EQ(Staged(1), SumOf(0));
-  EXPECT_TRUE(younger->done());
-  EXPECT_EQ(send_.posted.Load(), 0u);
   Settle(*older);
   EXPECT_EQ(send_.posted.Load(), 1u);
   EXPECT_EQ(Staged(0), SumOf(0));
   EXPECT_TRUE(older->done());
+  Settle(*younger);
+  EXPECT_EQ(own.posted.Load(), 2u);
+  EXPECT_EQ(Staged(1), SumOf(0));
+  EXPECT_TRUE(younger->done());
 }
 
 }  // namespace mccs
