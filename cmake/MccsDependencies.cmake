@@ -16,7 +16,6 @@ if(MCCS_WITH_GRPC)
   find_package(SQLite3 REQUIRED)
   pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
   find_path(DTL_INCLUDE_DIR dtl/dtl.hpp REQUIRED)  # libdtl-dev has no CMake or pkg-config file
-  pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
   find_package(nlohmann_json REQUIRED)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()

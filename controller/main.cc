@@ -2,7 +2,6 @@
 // strategy.
 #include <grpc/support/log.h>
 #include <signal.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +20,7 @@
 #include "base/log.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
+#include "base/service_notification.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -226,8 +226,9 @@ int Run(const ControllerConfig& config) {
     return kExitFailed;
   }
   if (*metrics != nullptr) log->Info("metrics at http://", (*metrics)->endpoint(), "/metrics");
-  if (const int error = sd_notify(0, "READY=1"); error < 0)
-    log->Warning("cannot notify the service manager: ", std::strerror(-error));
+  const char* const manager = std::getenv("NOTIFY_SOCKET");
+  if (const absl::Status sent = NotifyServiceManager(manager, "READY=1"); !sent.ok())
+    log->Warning("cannot notify the service manager: ", sent.message());
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
   const auto persist = [&] {
@@ -239,7 +240,7 @@ int Run(const ControllerConfig& config) {
                 config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
   persist();
-  sd_notify(0, "STOPPING=1");
+  (void)NotifyServiceManager(manager, "STOPPING=1");  // the warning above names the reason
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -26,6 +24,7 @@
 #include "base/metrics_server.h"
 #include "base/random.h"
 #include "base/reactor.h"
+#include "base/service_notification.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -244,8 +243,9 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
   log.Info("host ", config.host, " is ready: endpoint for peers ", ToString(daemon->endpoint()),
            ", ", device.Description());
-  if (const int error = sd_notify(0, "READY=1"); error < 0)
-    log.Warning("cannot notify the service manager: ", std::strerror(-error));
+  const char* const manager = std::getenv("NOTIFY_SOCKET");
+  if (const absl::Status sent = NotifyServiceManager(manager, "READY=1"); !sent.ok())
+    log.Warning("cannot notify the service manager: ", sent.message());
 
   // Short sleeps of this thread end on time; the kernel's default adds 50 µs to each.
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
@@ -253,7 +253,7 @@ absl::Status Serve(const Config& config, Log& log) {
       *daemon, *reactor, clock, +[] { sched_yield(); })
       .Run(stop);
 
-  sd_notify(0, "STOPPING=1");
+  (void)NotifyServiceManager(manager, "STOPPING=1");  // the warning above names the reason
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),
            " communicators");
   return absl::OkStatus();
