@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The checks of a package (tools/package/): symbols and libraries of small programs that the test compiles, and
-the replacements of newer functions of glibc."""
+"""The checks of a package (tools/package/): symbols and libraries of small programs that the test compiles, the
+replacements of newer functions of glibc, and the checks of an archive."""
+import argparse
 import pathlib
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "tools/package"))
 import cases  # noqa: E402
 import elf_check  # noqa: E402
+import roots  # noqa: E402
+import verify  # noqa: E402
 
 COMPAT = ROOT / "tools/package/glibc_compat.c"
 # arc4random is of glibc 2.36.
@@ -146,6 +149,54 @@ class Program(Directory):
         done = self.status()
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no ELF file", done.stderr)
+
+
+class Archive(Directory):
+    def setUp(self):
+        super().setUp()
+        if shutil.which("zstd") is None:
+            self.skipTest("zstd is not installed")
+        (self.root / "mccs-1").mkdir()
+        (self.root / "mccs-1/VERSION").write_text("version: 1\n")
+        self.archive = self.root / "mccs-1.tar.zst"
+        subprocess.run(f"tar c mccs-1 | zstd -q -o {self.archive.name} && sha256sum {self.archive.name} >{self.archive.name}.sha256",
+                       shell=True, cwd=self.root, check=True)
+
+    def results(self, max_mib):
+        return [result.result for result in verify.check_archive(self.archive, max_mib)]
+
+    def test_size_and_hash_are_compared(self):
+        self.assertEqual(self.results(1), ["passed", "passed"])
+        self.assertEqual(self.results(0), ["FAILED", "passed"])
+        with self.archive.open("ab") as file:
+            file.write(b"x")
+        self.assertEqual(self.results(1), ["passed", "FAILED"])
+
+    def test_the_content_is_unpacked(self):
+        into = self.root / "into"
+        into.mkdir()
+        self.assertEqual(verify.unpack(self.archive, into), into / "mccs-1")
+        self.assertEqual((into / "mccs-1/VERSION").read_text(), "version: 1\n")
+
+
+class Roots(unittest.TestCase):
+    def root(self, release):
+        directory = tempfile.TemporaryDirectory(prefix="mccs-root-")
+        self.addCleanup(directory.cleanup)
+        file = pathlib.Path(directory.name) / roots.RELEASE_FILE
+        file.parent.mkdir()
+        file.write_text(release)
+        return pathlib.Path(directory.name)
+
+    def test_a_rebuild_of_rhel_9_is_known_by_its_platform(self):
+        rebuild = self.root('NAME="AlmaLinux"\nPRETTY_NAME="AlmaLinux 9.4"\nPLATFORM_ID="platform:el9"\n')
+        self.assertEqual(roots.name_of(rebuild), "AlmaLinux 9.4")
+        self.assertTrue(roots.is_rhel_9(rebuild))
+        self.assertFalse(roots.is_rhel_9(self.root("PRETTY_NAME='RHEL 9 lookalike'\n")))
+
+    def test_a_directory_without_an_installation_is_rejected(self):
+        with self.assertRaisesRegex(argparse.ArgumentTypeError, "etc/os-release"):
+            verify.installation("/nonexistent")
 
 
 if __name__ == "__main__":
