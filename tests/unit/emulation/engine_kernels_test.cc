@@ -307,6 +307,31 @@ TEST_F(Kernels, NoThreadMissesAWord) {
   for (wire::FenceLine& line : lines) EXPECT_EQ(line.sleepers.load(), 0u);
 }
 
+// A query advances a kernel while a waiting thread sleeps on the kernel's old word. That thread
+// then sleeps on the new one.
+TEST_F(Kernels, SleepingThreadsLearnANewWordFromAQuery) {
+  constexpr uint64_t kRounds = 40;
+  wire::FenceLine lines[2] = {};
+  const ScriptKernel kernel([&lines](size_t step, MccsEmulatedWait* wait) {
+    if (step == 2 * kRounds) return MCCS_EMULATED_FINISHED;
+    return AwaitLine(lines[step % 2], step / 2 + 1, wait);
+  });
+  const Point done = Launch(NewStream(), kernel);
+  std::thread waiter([&] { engine_.Wait({&done, 1}); });
+  uint64_t slow = 0;
+  for (size_t step = 0; step < 2 * kRounds; ++step) {
+    wire::FenceLine& line = lines[step % 2];
+    const auto start = Clock::now();
+    ASSERT_TRUE(Eventually([&line] { return line.sleepers.load() != 0; }));
+    slow += Clock::now() - start > milliseconds(3) ? 1 : 0;
+    line.value.store(step / 2 + 1);  // wakes no thread
+    engine_.Poll({&done, 1});
+  }
+  waiter.join();
+  // Without a notification the thread would look again by itself, after 20 ms.
+  EXPECT_LT(slow, kRounds);
+}
+
 // Three engines, like processes, pass tokens by kernels. They randomly wait, query, or leave the
 // work to the background thread.
 TEST_F(Kernels, TokensPassInEveryWaitMode) {

@@ -166,14 +166,15 @@ TEST_F(RuntimeKernels, WorkBehindWaitsAndQueriesSayNotReady) {
   ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
   *value = 0;
   Launch(stream_, page, 1, 1);
-  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
-  ASSERT_EQ(cudaMemsetAsync(value, 1, sizeof(int), stream_), cudaSuccess);
-  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
-  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  // Before the work behind the kernel, which blocks a shared hardware queue, as on a GPU.
   cudaStream_t other = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
   Launch(other, page, 3, 0);  // waits for nothing
   EXPECT_EQ(cudaStreamSynchronize(other), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(value, 1, sizeof(int), stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
   EXPECT_EQ(*static_cast<volatile int*>(value), 0);
   SignalFence(page.there[2], 1);
   EXPECT_TRUE(Eventually([&] { return cudaEventQuery(event) == cudaSuccess; }));
