@@ -13,7 +13,8 @@ namespace mccs::kernels {
 
 struct KernelRegion {
   wire::FencePageHeader header;
-  CommandQueue posted[wire::kReadySlots];  // by the ready slot of a call
+  CommandQueue posted[wire::kReadySlots];       // by the ready slot of a call
+  CommandQueue captured[wire::kCapturedSlots];  // by the captured slot
 };
 static_assert(offsetof(KernelRegion, posted) % 64 == 0 && sizeof(CommandQueue) % 64 == 0);
 static_assert(offsetof(CommandQueue, published) == sizeof(wire::FenceLine));

@@ -155,6 +155,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
     Collective& call = group.collectives.emplace_back();
     MCCS_ASSIGN_OR_RETURN(static_cast<ResolvedCollective&>(call),
                           ResolveCollective(record, caller_, buffers_));
+    MCCS_ASSIGN_OR_RETURN(call.queue, queues_.CapturedAt(record.ready_slot));
     call.key = group.first_key + group.collectives.size() - 1;
   }
   return absl::OkStatus();
@@ -235,6 +236,7 @@ void CapturedGroups::EndIfDone(Group& group) {
   std::erase(running_, &group);
   for (const Place& place : group.places) {
     wire::RaiseFence(region_.captured_done[place.slot], kGroupDone);
+    queues_.RingCaptured(place.slot);
   }
   if (group.released) Release(group.capture);
 }

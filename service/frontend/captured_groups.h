@@ -30,6 +30,7 @@
 #include "proto/shim_wire.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/posted_call.h"
+#include "service/frontend/rank_queues.h"
 
 namespace mccs {
 
@@ -39,8 +40,9 @@ inline constexpr size_t kMaxCapturedCalls = size_t{1} << 18;
 class CapturedGroups {
  public:
   // LIFETIME: all of them outlive this.
-  CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region)
-      : caller_(caller), buffers_(buffers), region_(region) {}
+  CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region,
+                 RankQueues& queues)
+      : caller_(caller), buffers_(buffers), region_(region), queues_(queues) {}
 
   // Adds the next record of a group in `capture`. Returns nothing if the group is incomplete; else
   // whether the whole group was accepted.
@@ -115,6 +117,7 @@ class CapturedGroups {
   const Caller& caller_;
   const BufferRegistry& buffers_;
   wire::CommRegion& region_;
+  RankQueues& queues_;
 
   std::unique_ptr<Group> pending_group_;  // incomplete: more records follow
   absl::Status record_error_;             // of the group in pending_group_

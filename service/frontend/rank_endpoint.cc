@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/kernel_region.h"
 #include "service/error_class.h"
 
 namespace mccs {
@@ -18,28 +17,20 @@ absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  Listener listener) {
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory,
                         SharedRegion::Create("mccs-communicator", sizeof(wire::CommRegion)));
-  SharedRegion kernel_memory;
-  if (kernels != nullptr) {
-    MCCS_ASSIGN_OR_RETURN(kernel_memory,
-                          SharedRegion::Create("mccs-kernels", sizeof(kernels::KernelRegion)));
-    auto* region = reinterpret_cast<kernels::KernelRegion*>(kernel_memory.data());
-    region->header = {.magic = wire::kFencePageMagic, .bytes = kernel_memory.bytes()};
-  }
-  return std::unique_ptr<RankEndpoint>(new RankEndpoint(
-      rank, buffers, std::move(listener), std::move(memory), kernels, std::move(kernel_memory)));
+  MCCS_ASSIGN_OR_RETURN(RankQueues queues, RankQueues::Make(kernels));
+  return std::unique_ptr<RankEndpoint>(
+      new RankEndpoint(rank, buffers, std::move(listener), std::move(memory), std::move(queues)));
 }
 
 RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener,
-                           SharedRegion memory, KernelProcess* kernels, SharedRegion kernel_memory)
+                           SharedRegion memory, RankQueues queues)
     : caller_{.rank = rank},
       buffers_(buffers),
       listener_(std::move(listener)),
       memory_(std::move(memory)),
-      kernels_(kernels),
-      kernel_memory_(std::move(kernel_memory)),
-      queues_(kernels == nullptr ? 0 : wire::kReadySlots),
+      queues_(std::move(queues)),
       collectives_(kMaxPostedAhead),
-      captured_(caller_, buffers, region()),
+      captured_(caller_, buffers, region(), queues_),
       windows_(rank, buffers) {
   // A new memory file is zero, which is the initial state of all other fields. Writing them would
   // allocate all pages: some hundreds of microseconds, while other tenants wait.
@@ -99,9 +90,7 @@ void RankEndpoint::SignalIfDone() {
   }
   // All calls before the oldest incomplete collective are complete.
   wire::AdvanceFence(region().done, collective_count_ > 0 ? At(0).sequence - 1 : sequence_);
-  for (const std::unique_ptr<KernelQueue>& queue : queues_) {
-    if (queue != nullptr) queue->Ring();
-  }
+  queues_.RingPosted();
 }
 
 void RankEndpoint::Advance(size_t collectives) {
@@ -208,25 +197,10 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
   }
   MCCS_ASSIGN_OR_RETURN(ResolvedCollective collective,
                         ResolveCollective(record, caller_, buffers_));
-  if (kernels_ != nullptr) {
-    MCCS_ASSIGN_OR_RETURN(collective.queue, QueueOf(record.ready_slot));
-  }
+  MCCS_ASSIGN_OR_RETURN(collective.queue, queues_.PostedAt(record.ready_slot));
   static_cast<ResolvedCollective&>(At(collective_count_)) = std::move(collective);
   At(collective_count_++).sequence = record.sequence;
   return absl::OkStatus();
-}
-
-absl::StatusOr<KernelQueue*> RankEndpoint::QueueOf(uint32_t slot) {
-  if (slot >= queues_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ready slot ", slot, " has no kernels: expected 0 to ", queues_.size() - 1));
-  }
-  std::unique_ptr<KernelQueue>& queue = queues_[slot];
-  if (queue == nullptr) {
-    auto* region = reinterpret_cast<kernels::KernelRegion*>(kernel_memory_.data());
-    queue = std::make_unique<KernelQueue>(*kernels_, region->posted[slot]);
-  }
-  return queue.get();
 }
 
 bool RankEndpoint::IsReady(size_t position) { return HaveReached(At(position).sequence); }

@@ -22,10 +22,10 @@
 #include "proto/shim_wire.h"
 #include "service/communicator/communicator.h"
 #include "service/communicator/links/rank_port.h"
-#include "service/device/gpu/kernel_queue.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/captured_groups.h"
 #include "service/frontend/posted_call.h"
+#include "service/frontend/rank_queues.h"
 #include "service/frontend/rank_windows.h"
 
 namespace mccs {
@@ -97,7 +97,7 @@ class RankEndpoint final : public RankPort {
   // The region's descriptor, to be sent to the shim; available once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
   // The same for the KernelRegion; invalid if there is none.
-  UniqueFd TakeKernelRegionFd() { return kernel_memory_.TakeFd(); }
+  UniqueFd TakeKernelRegionFd() { return queues_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
   // Of the communicator; 0 until InitDone.
   int ranks() const { return caller_.ranks; }
@@ -114,7 +114,7 @@ class RankEndpoint final : public RankPort {
   };
 
   RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory,
-               KernelProcess* kernels, SharedRegion kernel_memory);
+               RankQueues queues);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
   // Takes records until there are `collectives`, or up to the end of the group, or to the first
   // record that has to wait for all calls taken so far; none after an invalid one, whose error is
@@ -132,8 +132,6 @@ class RankEndpoint final : public RankPort {
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
   absl::Status Resolve(const wire::WorkRecord& record);
-  // The command queue of a ready slot.
-  absl::StatusOr<KernelQueue*> QueueOf(uint32_t slot);
   // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
   void DropCollectives();
@@ -145,9 +143,7 @@ class RankEndpoint final : public RankPort {
   const BufferRegistry& buffers_;
   const Listener listener_;
   SharedRegion memory_;
-  KernelProcess* const kernels_;  // null: no kernels
-  SharedRegion kernel_memory_;
-  std::vector<std::unique_ptr<KernelQueue>> queues_;  // by ready slot, made at the first use
+  RankQueues queues_;
 
   // Private copies, because the tenant can write to the region.
   uint64_t taken_ = 0;       // records

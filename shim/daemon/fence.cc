@@ -90,8 +90,11 @@ void ReleaseStreams(wire::CommRegion& region, bool captured) {
   if (captured) wire::PoisonCaptured(region);
 }
 
-void WakeKernels(kernels::KernelRegion& region) {
+void WakeKernels(kernels::KernelRegion& region, bool captured) {
   for (kernels::CommandQueue& queue : region.posted)
+    wire::SignalFence(kernels::BellOf(queue), wire::kFencePoison);
+  if (!captured) return;
+  for (kernels::CommandQueue& queue : region.captured)
     wire::SignalFence(kernels::BellOf(queue), wire::kFencePoison);
 }
 

@@ -53,6 +53,10 @@ class FencePage {
     return kernel_base_ + offsetof(kernels::KernelRegion, posted) +
            slot * sizeof(kernels::CommandQueue);
   }
+  CUdeviceptr captured_queue_address(uint32_t slot) const {
+    return kernel_base_ + offsetof(kernels::KernelRegion, captured) +
+           slot * sizeof(kernels::CommandQueue);
+  }
 
  private:
   FencePage(const DriverApi& driver, SharedRegion memory)
@@ -75,7 +79,8 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
 // THREAD: any.
 void ReleaseStreams(wire::CommRegion& region, bool captured);
 // Wakes kernels that sleep (emulation), so that they see that their streams are released.
-void WakeKernels(kernels::KernelRegion& region);
+// `captured`: also those of graphs.
+void WakeKernels(kernels::KernelRegion& region, bool captured);
 
 // The last value of `done` that was not poison. THREAD: any.
 uint64_t LastDone(const wire::CommRegion& region);

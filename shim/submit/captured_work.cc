@@ -155,9 +155,13 @@ absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstre
 }
 
 absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
-                         const CapturedPlace& place) {
-  return Enqueued(session.driver,
-                  session.stream_wait.Enqueue(stream, page.captured_done_address(place.slot), 1));
+                         const CapturedPlace& place, bool runs_calls) {
+  const CUdeviceptr done = page.captured_done_address(place.slot);
+  if (runs_calls && page.kernel_region() != nullptr) {
+    return Enqueued(session.driver, session.command_kernel->Enqueue(
+                                        stream, page.captured_queue_address(place.slot), done, 1));
+  }
+  return Enqueued(session.driver, session.stream_wait.Enqueue(stream, done, 1));
 }
 
 }  // namespace mccs::shim

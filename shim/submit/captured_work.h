@@ -114,11 +114,11 @@ class Captures {
 };
 
 // The word operations of a captured group on one of its streams: "ready" of all communicators
-// first, then their waits.
+// first, then their waits. `runs_calls`: the stream's kernel runs the calls, if kernels do.
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place);
 absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
-                         const CapturedPlace& place);
+                         const CapturedPlace& place, bool runs_calls);
 
 }  // namespace mccs::shim
 

@@ -284,9 +284,9 @@ void Communicator::AwaitWorkEnded(const char* text) {
 
 void Communicator::ReleaseStreams() {
   if (page_ == nullptr) return;
-  shim::ReleaseStreams(page_->region(),
-                       submission_state_.has_value() && submission_state_->captures.used());
-  if (page_->kernel_region() != nullptr) WakeKernels(*page_->kernel_region());
+  const bool captured = submission_state_.has_value() && submission_state_->captures.used();
+  shim::ReleaseStreams(page_->region(), captured);
+  if (page_->kernel_region() != nullptr) WakeKernels(*page_->kernel_region(), captured);
 }
 
 absl::Status Communicator::Suspend() {

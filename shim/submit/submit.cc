@@ -379,12 +379,14 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
   Communicator& comm = *batch.comm;
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
+    // The records name the first stream's slot: its kernel runs them, the others wait.
+    const bool first = &use == &batch.streams[0];
     if (batch.capture != 0) {
-      MCCS_RETURN_IF_ERROR(CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use)));
+      MCCS_RETURN_IF_ERROR(
+          CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use), first));
       continue;
     }
-    // The records name the first stream's slot: its kernel runs them, the others wait.
-    const bool runs = &use == &batch.streams[0] && comm.page().kernel_region() != nullptr;
+    const bool runs = first && comm.page().kernel_region() != nullptr;
     const CUresult error = runs ? comm.session()->command_kernel->Enqueue(
                                       use.stream, comm.page().queue_address(use.slot),
                                       comm.page().done_address(), batch.last_sequence)

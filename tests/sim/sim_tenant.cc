@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/kernel_region.h"
 
 namespace mccs {
 namespace {
@@ -136,9 +135,14 @@ bool SimTenant::RunKernels() {
   bool moved = false;
   for (SimRank& rank : ranks_) {
     if (rank.ended) continue;
-    for (auto& [stream, kernel] : rank.kernels) moved |= kernel->Advance();
+    for (auto& [queue, kernel] : rank.kernels) moved |= kernel->Advance();
   }
   return moved;
+}
+
+void SimTenant::AddKernel(SimRank& rank, kernels::CommandQueue& queue) {
+  std::unique_ptr<kernels::HostKernel>& kernel = rank.kernels[&queue];
+  if (kernel == nullptr) kernel = std::make_unique<kernels::HostKernel>(queue);
 }
 
 void SimTenant::MapMemory(SimPipe::Answer answer) {
@@ -353,12 +357,8 @@ void SimTenant::Post(SimRank& rank, const SimCall& call, bool reached) {
   record.ready_slot = call.stream;
   record.ready_value = rank.posted;
   if (reached) MarkReached(rank, call.stream, rank.posted);
-  if (rank.kernel_memory.data() != nullptr && call.stream < wire::kReadySlots) {
-    auto* kernel_region = reinterpret_cast<kernels::KernelRegion*>(rank.kernel_memory.data());
-    std::unique_ptr<kernels::HostKernel>& kernel = rank.kernels[call.stream];
-    if (kernel == nullptr)
-      kernel = std::make_unique<kernels::HostKernel>(kernel_region->posted[call.stream]);
-  }
+  if (rank.kernel_region() != nullptr && call.stream < wire::kReadySlots)
+    AddKernel(rank, rank.kernel_region()->posted[call.stream]);
   region.tail.store(tail + 1);
   auto* session = reinterpret_cast<wire::SessionRegion*>(session_.data());
   session->dirty[rank.handle / 64].fetch_or(uint64_t{1} << (rank.handle % 64));
@@ -370,6 +370,8 @@ void SimTenant::Capture(SimRank& rank, const SimCaptureSlot& place,
   message.capture = place.capture;
   message.comm_handle = rank.handle;
   rank.captured = false;
+  if (rank.kernel_region() != nullptr && place.slot < wire::kCapturedSlots)
+    AddKernel(rank, rank.kernel_region()->captured[place.slot]);
   for (size_t i = 0; i < calls.size(); ++i) {
     message.record = RecordOf(calls[i]);
     message.record.sequence = i + 1;

@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "base/shared_region.h"
 #include "kernels/host_kernel.h"
+#include "kernels/kernel_region.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
 #include "service/frontend/tenant_channel.h"
@@ -58,10 +59,11 @@ struct SimRank {
   int ranks = 0;
   SharedRegion memory;
   SharedRegion kernel_memory;  // KernelRegion, if kernels run plans
-  std::map<uint32_t, std::unique_ptr<kernels::HostKernel>> kernels;  // by the streams in use
-  uint64_t posted = 0;                                               // number of calls
-  uint64_t windows = 0;                                              // number of registered windows
-  uint64_t end_request = 0;                                          // Destroy or Abort
+  // Kernels of the streams and captured slots in use.
+  std::map<kernels::CommandQueue*, std::unique_ptr<kernels::HostKernel>> kernels;
+  uint64_t posted = 0;       // number of calls
+  uint64_t windows = 0;      // number of registered windows
+  uint64_t end_request = 0;  // Destroy or Abort
   uint64_t capture_request = 0;
   bool captured = false;  // capture_request is answered
   uint64_t close_request = 0;
@@ -69,6 +71,9 @@ struct SimRank {
   wire::ReplyStatus capture_status{};
   bool ended = false;  // end_request is answered
 
+  kernels::KernelRegion* kernel_region() const {
+    return reinterpret_cast<kernels::KernelRegion*>(kernel_memory.data());
+  }
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
   uint64_t done() const { return region().done.value.load(); }
   bool failed() const { return region().failure.error.load() != 0; }
@@ -165,6 +170,7 @@ class SimTenant {
   uint64_t Send(Message message);
   void OnReply(SimPipe::Answer answer);
   void MapMemory(SimPipe::Answer answer);
+  static void AddKernel(SimRank& rank, kernels::CommandQueue& queue);
   bool RunKernels();
 
   LocalImporter& importer_;

@@ -286,10 +286,6 @@ absl::StatusOr<OperationLoop::Reached> OperationLoop::CheckReached(uint64_t key)
 
 absl::Status OperationLoop::CheckCalls() const {
   const int ranks = plans_->layout().rank_count();
-  const auto has_queue = [](const PostedOperation* call) { return call->queue != nullptr; };
-  if (device_.uses_kernels() && !std::ranges::all_of(calls_, has_queue)) {
-    return absl::UnimplementedError("captured collectives cannot run in kernels yet");
-  }
   MCCS_RETURN_IF_ERROR(CheckShape(*calls_.front(), ranks));
   for (size_t i = 0; i < ranks_.size(); ++i) {
     MCCS_RETURN_IF_ERROR(CheckBuffers(*calls_[i], ranks_[i].rank, ranks));

@@ -1,0 +1,44 @@
+#include "service/frontend/rank_queues.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+
+absl::StatusOr<RankQueues> RankQueues::Make(KernelProcess* process) {
+  RankQueues queues;
+  if (process == nullptr) return queues;
+  queues.process_ = process;
+  MCCS_ASSIGN_OR_RETURN(queues.memory_,
+                        SharedRegion::Create("mccs-kernels", sizeof(kernels::KernelRegion)));
+  auto* region = reinterpret_cast<kernels::KernelRegion*>(queues.memory_.data());
+  region->header = {.magic = wire::kFencePageMagic, .bytes = queues.memory_.bytes()};
+  return queues;
+}
+
+absl::StatusOr<KernelQueue*> RankQueues::At(Queues& queues, uint32_t slot, size_t slots) {
+  if (process_ == nullptr) return nullptr;
+  if (slot >= slots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no kernels run at slot ", slot, ": expected 0 to ", slots - 1));
+  }
+  if (queues.size() <= slot) queues.resize(slot + 1);
+  if (queues[slot] == nullptr) {
+    auto* region = reinterpret_cast<kernels::KernelRegion*>(memory_.data());
+    queues[slot] = std::make_unique<KernelQueue>(
+        *process_, &queues == &posted_ ? region->posted[slot] : region->captured[slot]);
+  }
+  return queues[slot].get();
+}
+
+void RankQueues::RingPosted() {
+  for (const std::unique_ptr<KernelQueue>& queue : posted_) {
+    if (queue != nullptr) queue->Ring();
+  }
+}
+
+void RankQueues::RingCaptured(uint32_t slot) {
+  if (slot < captured_.size() && captured_[slot] != nullptr) captured_[slot]->Ring();
+}
+
+}  // namespace mccs

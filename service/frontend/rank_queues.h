@@ -1,0 +1,54 @@
+// The command queues of one rank (kernels/kernel_region.h): for the kernels of its streams and of
+// its captured graphs.
+//
+// OWNER: the RankEndpoint. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_RANK_QUEUES_H_
+#define MCCS_SERVICE_FRONTEND_RANK_QUEUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/shared_region.h"
+#include "kernels/kernel_region.h"
+#include "service/device/gpu/kernel_queue.h"
+
+namespace mccs {
+
+class RankQueues {
+ public:
+  // `process`: whose kernels run plans; null: none do, and there are no queues. LIFETIME: it
+  // outlives the queues.
+  static absl::StatusOr<RankQueues> Make(KernelProcess* process);
+
+  // The queue of a ready slot, or of a captured slot; null: no kernels run plans. kInvalidArgument:
+  // no such slot.
+  absl::StatusOr<KernelQueue*> PostedAt(uint32_t slot) {
+    return At(posted_, slot, wire::kReadySlots);
+  }
+  absl::StatusOr<KernelQueue*> CapturedAt(uint32_t slot) {
+    return At(captured_, slot, wire::kCapturedSlots);
+  }
+  // A done word has advanced.
+  void RingPosted();
+  void RingCaptured(uint32_t slot);
+
+  // The region's descriptor, to be sent to the shim; available once. Invalid: no queues.
+  UniqueFd TakeFd() { return memory_.TakeFd(); }
+
+ private:
+  using Queues = std::vector<std::unique_ptr<KernelQueue>>;  // made at the first use
+
+  absl::StatusOr<KernelQueue*> At(Queues& queues, uint32_t slot, size_t slots);
+
+  KernelProcess* process_ = nullptr;
+  SharedRegion memory_;
+  Queues posted_;
+  Queues captured_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_RANK_QUEUES_H_
