@@ -148,6 +148,7 @@ absl::Status CapturedGroups::Start(Group& group) {
 
 absl::Status CapturedGroups::Resolve(Group& group) const {
   for (const wire::WorkRecord& record : group.calls) {
+    MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.CapturedAt(record.ready_slot));
     if (HasPeer(record.op)) {
       MCCS_ASSIGN_OR_RETURN(group.messages.emplace_back(), ResolveMessage(record, buffers_));
       continue;
@@ -155,7 +156,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
     Collective& call = group.collectives.emplace_back();
     MCCS_ASSIGN_OR_RETURN(static_cast<ResolvedCollective&>(call),
                           ResolveCollective(record, caller_, buffers_));
-    MCCS_ASSIGN_OR_RETURN(call.queue, queues_.CapturedAt(record.ready_slot));
+    call.queue = queue;
     call.key = group.first_key + group.collectives.size() - 1;
   }
   return absl::OkStatus();

@@ -190,6 +190,8 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
+  // Also of a message: its stream's kernel waits for the bell.
+  MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.PostedAt(record.ready_slot));
   if (HasPeer(record.op)) {
     MCCS_ASSIGN_OR_RETURN(ResolvedMessage message, ResolveMessage(record, buffers_));
     messages_.push_back(std::move(message));
@@ -197,7 +199,7 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
   }
   MCCS_ASSIGN_OR_RETURN(ResolvedCollective collective,
                         ResolveCollective(record, caller_, buffers_));
-  MCCS_ASSIGN_OR_RETURN(collective.queue, queues_.PostedAt(record.ready_slot));
+  collective.queue = queue;
   static_cast<ResolvedCollective&>(At(collective_count_)) = std::move(collective);
   At(collective_count_++).sequence = record.sequence;
   return absl::OkStatus();

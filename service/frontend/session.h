@@ -32,7 +32,7 @@
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
-#include "service/frontend/process_memory.h"
+#include "service/frontend/kernel_mappings.h"
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/turn_budget.h"
@@ -246,7 +246,7 @@ class Session {
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
-  ProcessMemory kernel_memory_;
+  KernelMappings kernel_memory_;
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
   // use a number twice.

@@ -10,7 +10,7 @@
 namespace mccs::shim {
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
-    : driver_(driver), client_(client) {
+    : driver_(driver), client_(client), closer_(driver) {
   client_.SetMemoryHandler([this](Reply message) { OnMessage(std::move(message)); });
 }
 
@@ -92,9 +92,9 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message, M
 }
 
 void KernelMemory::Unmap(Mapping& mapping) {
+  if (mapping.opened != 0) closer_.Close(context_, mapping.opened);
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  if (mapping.opened != 0) driver_.IpcCloseMemHandle(mapping.opened);
   if (mapping.host.data() != nullptr) driver_.MemHostUnregister(mapping.host.data());
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "base/shared_region.h"
+#include "shim/buffers/memory_closer.h"
 #include "shim/cuda/driver_api.h"
 #include "shim/daemon/daemon_client.h"
 
@@ -41,6 +42,7 @@ class KernelMemory {
 
   const DriverApi& driver_;
   DaemonClient& client_;
+  MemoryCloser closer_;
   std::mutex mutex_;
   CUcontext context_ = nullptr;
   std::unordered_map<uint64_t, Mapping> mappings_;  // by number

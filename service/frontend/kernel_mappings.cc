@@ -1,4 +1,4 @@
-#include "service/frontend/process_memory.h"
+#include "service/frontend/kernel_mappings.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace mccs {
 
-absl::StatusOr<uint64_t> ProcessMemory::AddressOf(const Region& region) {
+absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
   const Region::KernelAccess* access = region.kernel_access();
   if (access == nullptr) {
     return absl::FailedPreconditionError(
@@ -37,7 +37,7 @@ absl::StatusOr<uint64_t> ProcessMemory::AddressOf(const Region& region) {
   return 0;
 }
 
-absl::Status ProcessMemory::OnMapped(const wire::MemoryMapped& message) {
+absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
   const auto region = regions_.find(message.memory);
   if (region == regions_.end()) {
     return absl::InvalidArgumentError(
@@ -57,7 +57,7 @@ absl::Status ProcessMemory::OnMapped(const wire::MemoryMapped& message) {
   return absl::OkStatus();
 }
 
-absl::Status ProcessMemory::OnUnmapped(const wire::MemoryUnmapped& message) {
+absl::Status KernelMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
   const auto region = regions_.find(message.memory);
   if (region == regions_.end() || !mappings_.at(region->second).withdrawn) {
     return absl::InvalidArgumentError(
@@ -68,14 +68,14 @@ absl::Status ProcessMemory::OnUnmapped(const wire::MemoryUnmapped& message) {
   return absl::OkStatus();
 }
 
-void ProcessMemory::Withdraw(const Region& region, std::shared_ptr<void> token) {
+void KernelMappings::Withdraw(const Region& region, std::shared_ptr<void> token) {
   const auto mapping = mappings_.find(region.id().value());
   if (mapping == mappings_.end()) return;
   mapping->second.token = std::move(token);
   RequestUnmap(mapping->second);
 }
 
-void ProcessMemory::RequestUnmap(Mapping& mapping) {
+void KernelMappings::RequestUnmap(Mapping& mapping) {
   if (std::exchange(mapping.withdrawn, true)) return;
   wire::UnmapMemory message{};
   message.header = {.kind = wire::UnmapMemory::kKind, .bytes = sizeof(message), .request = 0};
@@ -83,7 +83,7 @@ void ProcessMemory::RequestUnmap(Mapping& mapping) {
   send_(std::as_bytes(std::span(&message, 1)), {});
 }
 
-void ProcessMemory::Sweep() {
+void KernelMappings::Sweep() {
   for (size_t i = std::min(kSweptAtOnce, regions_.size()); i > 0; --i) {
     auto region = regions_.upper_bound(last_swept_);
     if (region == regions_.end()) region = regions_.begin();
@@ -93,7 +93,7 @@ void ProcessMemory::Sweep() {
   }
 }
 
-void ProcessMemory::End() {
+void KernelMappings::End() {
   alive_ = false;
   mappings_.clear();
   regions_.clear();

@@ -5,8 +5,8 @@
 //   Withdraw, or the region ends ── UnmapMemory ──► process ── MemoryUnmapped ──► forgotten
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
-#ifndef MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
-#define MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
+#ifndef MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
+#define MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
 
 #include <sys/types.h>
 
@@ -25,12 +25,12 @@
 
 namespace mccs {
 
-class ProcessMemory final : public KernelProcess {
+class KernelMappings final : public KernelProcess {
  public:
   using Send = std::function<void(std::span<const std::byte> message, std::span<const int> fds)>;
 
   // `send`: to the process.
-  ProcessMemory(pid_t process, Send send) : process_(process), send_(std::move(send)) {}
+  KernelMappings(pid_t process, Send send) : process_(process), send_(std::move(send)) {}
 
   // kFailedPrecondition: no kernel can access the region; others: the process's.
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override;
@@ -71,4 +71,4 @@ class ProcessMemory final : public KernelProcess {
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_FRONTEND_PROCESS_MEMORY_H_
+#endif  // MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
