@@ -36,7 +36,7 @@ struct OperationBinding {
   const Geometry* geometry = nullptr;
   std::span<const RankMemory> ranks;  // by LocalIndex
   // By LocalIndex: where the kernels of these ranks take commands. Empty: no kernels.
-  std::span<KernelQueue* const> queues;
+  std::span<KernelQueue* const> queues = {};
   uint64_t bytes = 0;  // of the call's count, per rank
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;  // as in MemOp: sum, prod, min, max
