@@ -39,6 +39,9 @@ struct CheckOptions {
   uint32_t skew = 1;
   bool in_place = false;
   uint32_t staging_slots = 0;  // 0: as many as `slots`
+  // Steps may run one after the other, as in kernels. False: a step may also run while older ones
+  // wait; the grid needs it.
+  bool in_order = true;
 
   uint32_t staging() const { return staging_slots > 0 ? staging_slots : slots; }
 };

@@ -330,7 +330,8 @@ void ChannelEvents::AddStrictWaits(const Host& host) {
   for (size_t i = 1; i < host.order.size(); ++i) {
     const Instance& instance = instances_[host.order[i]];
     const Instance& before = instances_[host.order[i - 1]];
-    graph_.StrictWait(instance.begin, before.step->kind == StepKind::kSend ? before.begin : before.end);
+    const bool awaits_end = proof_.options.in_order && before.step->kind != StepKind::kSend;
+    graph_.StrictWait(instance.begin, awaits_end ? before.end : before.begin);
     if (i % group_size != 0) continue;
     for (size_t before = i - group_size; before < i; ++before) {
       graph_.StrictWait(instance.begin, instances_[host.order[before]].end);
