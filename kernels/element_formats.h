@@ -200,26 +200,6 @@ struct Float8Format {
 using Float8E4m3Format = Float8Format<4, 3, 0x7e, 0x80>;
 using Float8E5m2Format = Float8Format<5, 2, 0x7b, 0x7c>;
 
-// SizeOf of proto/operation.h, which is a host function.
-MCCS_INLINE uint32_t ElementSize(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kUint8:
-    case DataType::kFloat8e4m3:
-    case DataType::kFloat8e5m2:
-      return 1;
-    case DataType::kFloat16:
-    case DataType::kBfloat16:
-      return 2;
-    case DataType::kInt32:
-    case DataType::kUint32:
-    case DataType::kFloat32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
 // Calls run(Format()) with the format of `type`.
 template <class Run>
 MCCS_INLINE void WithFormat(DataType type, const Run& run) {

@@ -121,7 +121,7 @@ void CombineOnHost(uint32_t set, const ElementOp& op, const Source* sources, uin
                    uint64_t elements, Team team) {
   const Call call{op, sources, source_count, destinations, destination_count};
   if (IsCopy(op, sources, source_count)) {
-    return CopyBytes(call, RangeOf(elements * ElementSize(op.type), team));
+    return CopyBytes(call, RangeOf(elements * SizeOf(op.type), team));
   }
   Loops().run[set](call, elements, team);
 }

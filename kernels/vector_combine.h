@@ -292,7 +292,7 @@ inline MCCS_HOST_DEVICE void CombineByVectors(const ElementOp& op, const Source*
                                               Team team) {
   const vector_internal::Call call{op, sources, destinations, source_count, destination_count};
   if (IsCopy(op, sources, source_count)) {
-    return vector_internal::CopyBytes(call, elements * ElementSize(op.type), team);
+    return vector_internal::CopyBytes(call, elements * SizeOf(op.type), team);
   }
   WithFormat(op.type, [&](auto format) {
     vector_internal::ReduceElements<decltype(format)>(call, elements, team);

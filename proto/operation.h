@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/portable.h"
+
 namespace mccs {
 
 enum class OpKind : uint8_t {
@@ -116,7 +118,7 @@ constexpr CallElements ElementsOf(OpKind kind, uint64_t count, uint64_t ranks, b
   }
 }
 
-constexpr size_t SizeOf(DataType type) {
+MCCS_HOST_DEVICE constexpr size_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kInt8:
     case DataType::kUint8:

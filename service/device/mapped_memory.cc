@@ -123,13 +123,15 @@ absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t byt
       new MappedMemory(RegionKind::kStaging, static_cast<std::byte*>(address), bytes));
 }
 
-void MappedMemory::Discard(std::span<std::byte> bytes) {
+void DiscardWholePages(std::span<std::byte> bytes, int advice) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t end = (begin + bytes.size()) / page * page;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, advice);
 }
+
+void MappedMemory::Discard(std::span<std::byte> bytes) { DiscardWholePages(bytes, MADV_DONTNEED); }
 
 MappedMemory::~MappedMemory() { munmap(address(), bytes()); }
 

@@ -56,6 +56,9 @@ inline constexpr size_t kReleasePieceBytes = 4 * kMiB;
 size_t PopulatePiece(std::span<std::byte> bytes);
 size_t ReleasePiece(std::span<std::byte> bytes);
 
+// madvise with `advice` for the whole pages within these bytes.
+void DiscardWholePages(std::span<std::byte> bytes, int advice);
+
 // LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of
 // a file that no process has open, as long as the file is large.
 class MappedMemory final : public Region {

@@ -1,11 +1,10 @@
 #include "service/frontend/kernel_mappings.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/error_class.h"
+#include "service/frontend/tenant_text.h"
 
 namespace mccs {
 
@@ -48,12 +47,8 @@ absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
     mapping.address = message.address;
     return absl::OkStatus();
   }
-  std::string text(message.status.text, strnlen(message.status.text, sizeof(message.status.text)));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  mapping.status = absl::UnavailableError(
-      absl::StrCat("process ", process_, " cannot map memory for its kernels: ", text));
+  mapping.status = absl::UnavailableError(absl::StrCat(
+      "process ", process_, " cannot map memory for its kernels: ", TextOf(message.status.text)));
   return absl::OkStatus();
 }
 

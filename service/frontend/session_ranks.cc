@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "proto/shim_control.h"
 #include "service/frontend/session.h"
+#include "service/frontend/tenant_text.h"
 
 namespace mccs {
 namespace {
@@ -17,17 +18,6 @@ namespace {
 constexpr size_t kMaxWaitingEstimates = 64;
 // Of an estimate that is looked up once more, in units of the TurnBudget.
 constexpr int kEstimateCost = 1;
-
-// Converts a tenant's text for logs, peers and controller to printable ASCII. `field` may lack a
-// terminator.
-template <size_t n>
-std::string TextOf(const char (&field)[n]) {
-  std::string text(field, strnlen(field, n));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
 
 void SetHints(const wire::CommOptions& options, cluster::Hints* hints) {
   hints->set_min_channels(options.min_channels);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "shim/cuda/host_memory.h"
 
 namespace mccs::shim {
 
@@ -80,15 +81,9 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message, M
   if (request.kind != wire::ExportKind::kHostMemory || !message.fds[0].valid())
     return absl::InternalError("unknown kind of memory");
   MCCS_ASSIGN_OR_RETURN(mapping->host, SharedRegion::Map(std::move(message.fds[0])));
-  if (CUresult error =
-          driver_.MemHostRegister(mapping->host.data(), mapping->host.bytes(),
-                                  CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-      error != CUDA_SUCCESS) {
-    return CudaError(driver_, error, "cuMemHostRegister");
-  }
-  const CUresult error = driver_.MemHostGetDevicePointer(address, mapping->host.data(), 0);
-  return error == CUDA_SUCCESS ? absl::OkStatus()
-                               : CudaError(driver_, error, "cuMemHostGetDevicePointer");
+  MCCS_ASSIGN_OR_RETURN(*address,
+                        RegisterHostMemory(driver_, mapping->host, "memory of the daemon"));
+  return absl::OkStatus();
 }
 
 void KernelMemory::Unmap(Mapping& mapping) {

@@ -1,5 +1,6 @@
 #include "shim/cuda/command_kernel.h"
 
+#include "base/status_macros.h"
 #include "kernels/run_commands_image.h"
 #include "proto/fence_page.h"
 #include "shim/cuda/kernel_loading.h"

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/status_macros.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/cuda/driver_api.h"
+#include "shim/cuda/host_memory.h"
 
 namespace mccs::shim {
 namespace {
@@ -17,22 +18,7 @@ namespace {
 // region at the same time.
 std::mutex fail_mutex;
 
-// Returns the address for streams and kernels.
-absl::StatusOr<CUdeviceptr> Register(const DriverApi& driver, const SharedRegion& memory) {
-  if (CUresult error =
-          driver.MemHostRegister(memory.data(), memory.bytes(),
-                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-      error != CUDA_SUCCESS) {
-    return CudaError(driver, error, "cannot register the communicator's fence page with CUDA");
-  }
-  CUdeviceptr address = 0;
-  if (CUresult error = driver.MemHostGetDevicePointer(&address, memory.data(), 0);
-      error != CUDA_SUCCESS) {
-    return CudaError(driver, error,
-                     "cannot get the device address of the communicator's fence page");
-  }
-  return address;
-}
+constexpr char kWhat[] = "the communicator's fence page";
 
 }  // namespace
 
@@ -48,13 +34,14 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   if (page->region().header.magic != wire::kFencePageMagic) {
     return absl::InternalError("invalid communicator region from the daemon: its header is wrong");
   }
-  MCCS_ASSIGN_OR_RETURN(page->device_base_, Register(driver, page->memory_));
+  MCCS_ASSIGN_OR_RETURN(page->device_base_, RegisterHostMemory(driver, page->memory_, kWhat));
   driver.CtxGetCurrent(&page->context_);
   if (kernels.data() == nullptr) return page;
   if (kernels.bytes() < sizeof(kernels::KernelRegion))
     return absl::InternalError("invalid kernel region from the daemon: it is too short");
   page->kernel_memory_ = std::move(kernels);
-  MCCS_ASSIGN_OR_RETURN(page->kernel_base_, Register(driver, page->kernel_memory_));
+  MCCS_ASSIGN_OR_RETURN(page->kernel_base_,
+                        RegisterHostMemory(driver, page->kernel_memory_, kWhat));
   return page;
 }
 

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "base/check.h"
 #include "base/shared_region.h"
 #include "base/status_macros.h"
 #include "service/device/gpu/kernel_plan.h"
+#include "service/device/mapped_memory.h"
 
 namespace mccs {
 namespace {
@@ -31,18 +31,11 @@ absl::StatusOr<std::unique_ptr<Region>> KernelDevice::Allocate(size_t bytes) {
 }
 
 // The pages belong to a file, from which MADV_REMOVE takes them.
-void KernelDevice::Discard(std::span<std::byte> bytes) {
-  const uint64_t page = 4096;
-  const auto begin = reinterpret_cast<uint64_t>(bytes.data());
-  const uint64_t first = (begin + page - 1) / page * page;
-  const uint64_t last = (begin + bytes.size()) / page * page;
-  if (first >= last) return;
-  MCCS_CHECK(madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) == 0);
-}
+void KernelDevice::Discard(std::span<std::byte> bytes) { DiscardWholePages(bytes, MADV_REMOVE); }
 
 absl::StatusOr<std::unique_ptr<DevicePlan>> KernelDevice::Load(PlanToLoad plan) {
-  // On the grid of eleven hosts or more, steps that run one after the other wait for each other in a
-  // circle.
+  // On the grid of eleven hosts or more, steps that run one after the other wait for each other in
+  // a circle.
   if (plan.plan->key.algorithm == Algorithm::kGrid) return inner_.Load(std::move(plan));
   return KernelPlan::Make(std::move(plan), [this](uint64_t bytes) { return Allocate(bytes); });
 }

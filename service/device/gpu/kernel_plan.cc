@@ -35,6 +35,14 @@ class Layouter {
   uint64_t next_ = 0;
 };
 
+// For the kernels of the process; 0: no memory. Clears `all` if the process has not mapped it yet.
+absl::StatusOr<uint64_t> AddressFor(KernelProcess& process, const RegionSpan& span, bool* all) {
+  if (span.region == nullptr) return 0;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
+  *all &= base != 0;
+  return base + span.offset;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DevicePlan>> KernelPlan::Make(PlanToLoad plan,
@@ -209,34 +217,18 @@ absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
 absl::StatusOr<bool> KernelPlan::BindLanes(KernelProcess& process, const Program& program) {
   bool all = true;
   for (size_t i = 0; i < program.sends.size(); ++i) {
-    uint64_t address = 0;
-    if (const RegionSpan& staging = program.sends[i].port.staging; staging.region != nullptr) {
-      MCCS_ASSIGN_OR_RETURN(address, process.AddressOf(*staging.region));
-      all &= address != 0;
-      address += staging.offset;
-    }
-    At<uint64_t>(program.staging)[i] = address;
+    MCCS_ASSIGN_OR_RETURN(At<uint64_t>(program.staging)[i],
+                          AddressFor(process, program.sends[i].port.staging, &all));
   }
   for (size_t i = 0; i < program.receives.size(); ++i) {
-    uint64_t address = 0;
-    if (const RegionSpan& slots = program.receives[i].port.slots; slots.region != nullptr) {
-      MCCS_ASSIGN_OR_RETURN(address, process.AddressOf(*slots.region));
-      all &= address != 0;
-      address += slots.offset;
-    }
-    At<uint64_t>(program.slots)[i] = address;
+    MCCS_ASSIGN_OR_RETURN(At<uint64_t>(program.slots)[i],
+                          AddressFor(process, program.receives[i].port.slots, &all));
   }
   return all;
 }
 
 absl::StatusOr<bool> KernelPlan::BindBuffers(KernelProcess& process, uint64_t binding) {
   bool all = true;
-  const auto address_of = [&](const RegionSpan& span) -> absl::StatusOr<uint64_t> {
-    if (span.region == nullptr) return 0;
-    MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
-    all &= base != 0;
-    return base + span.offset;
-  };
   auto* its = At<kernels::Binding>(binding);
   *its = {.division = binding_->geometry->division(),
           .divisor = binding_->divisor,
@@ -248,9 +240,9 @@ absl::StatusOr<bool> KernelPlan::BindBuffers(KernelProcess& process, uint64_t bi
   auto* buffers = reinterpret_cast<kernels::RankBuffers*>(its + 1);
   for (size_t r = 0; r < binding_->ranks.size(); ++r) {
     const RankMemory& rank = binding_->ranks[r];
-    MCCS_ASSIGN_OR_RETURN(buffers[r].input, address_of(rank.input));
-    MCCS_ASSIGN_OR_RETURN(buffers[r].output, address_of(rank.output));
-    MCCS_ASSIGN_OR_RETURN(buffers[r].scale_address, address_of(rank.scale_memory));
+    MCCS_ASSIGN_OR_RETURN(buffers[r].input, AddressFor(process, rank.input, &all));
+    MCCS_ASSIGN_OR_RETURN(buffers[r].output, AddressFor(process, rank.output, &all));
+    MCCS_ASSIGN_OR_RETURN(buffers[r].scale_address, AddressFor(process, rank.scale_memory, &all));
     buffers[r].scale_bits = rank.scale_bits;
     buffers[r].scaled = rank.scaled;
   }

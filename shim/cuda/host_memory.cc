@@ -1,0 +1,22 @@
+#include "shim/cuda/host_memory.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+
+absl::StatusOr<CUdeviceptr> RegisterHostMemory(const DriverApi& driver, const SharedRegion& memory,
+                                               const char* what) {
+  if (CUresult error =
+          driver.MemHostRegister(memory.data(), memory.bytes(),
+                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver, error, absl::StrCat("cannot register ", what, " with CUDA"));
+  }
+  CUdeviceptr address = 0;
+  const CUresult error = driver.MemHostGetDevicePointer(&address, memory.data(), 0);
+  if (error == CUDA_SUCCESS) return address;
+  driver.MemHostUnregister(memory.data());
+  return CudaError(driver, error, absl::StrCat("cannot get the device address of ", what));
+}
+
+}  // namespace mccs::shim
