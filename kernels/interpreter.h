@@ -30,6 +30,7 @@ inline constexpr uint32_t kMaxDestinations = 132;  // 128 local ranks, staging s
 struct Operands {
   Source sources[kMaxSources];
   unsigned char* destinations[kMaxDestinations];
+  uint32_t destination_count;
 };
 
 // State of a lane during an operation. Slots' flags follow those of all receive lanes.
@@ -281,28 +282,21 @@ class Interpreter {
     if (threads_.leader()) {
       for (uint32_t i = 0; i < combine.sources; ++i)
         operands.sources[i] = SourceAt(places[i], slice, round);
-      for (uint32_t i = 0; i < combine.destinations; ++i)
-        operands.destinations[i] = Address(places[combine.sources + i], slice, round);
+      // A copy of a place onto itself is omitted.
+      const bool copies = combine.sources == 1 && !operands.sources[0].scaled && !divides;
+      uint32_t count = 0;
+      for (uint32_t i = 0; i < combine.destinations; ++i) {
+        unsigned char* const address = Address(places[combine.sources + i], slice, round);
+        if (!copies || address != operands.sources[0].address)
+          operands.destinations[count++] = address;
+      }
+      operands.destination_count = count;
     }
     threads_.Sync();
-    uint32_t destinations = combine.destinations;
-    if (combine.sources == 1 && !operands.sources[0].scaled && !divides) {
-      // A copy of a place onto itself is omitted; a combine has at most one of them.
-      if (threads_.leader()) {
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < destinations; ++i) {
-          if (operands.destinations[i] != operands.sources[0].address)
-            operands.destinations[kept++] = operands.destinations[i];
-        }
-        for (; kept < destinations; ++kept) operands.destinations[kept] = nullptr;
-      }
-      threads_.Sync();
-      while (destinations > 0 && operands.destinations[destinations - 1] == nullptr) --destinations;
-      if (destinations == 0) return;
-    }
+    if (operands.destination_count == 0) return;
     kernels::Combine(ElementOp{binding_->type, binding_->op, divides, binding_->divisor},
-                     operands.sources, combine.sources, operands.destinations, destinations,
-                     slice.count, threads_.team());
+                     operands.sources, combine.sources, operands.destinations,
+                     operands.destination_count, slice.count, threads_.team());
   }
 
   // ---- Numbers and addresses ----

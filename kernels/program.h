@@ -49,11 +49,11 @@ struct CombineEntry {
 enum class StepType : uint8_t { kCombine, kSend, kReceive };
 struct StepEntry {
   StepType type = StepType::kCombine;
-  uint8_t staged = 0;   // a send from its staging slot
   uint8_t in_slot = 0;  // a receive that stays in its slot
   uint8_t unread = 0;   // such a receive that no combine reads
+  uint8_t reserved = 0;
   uint16_t stage = 0;
-  uint16_t reserved = 0;
+  uint16_t reserved1 = 0;
   LanePosition position;  // sends and receives
   // Combines: of CombineEntry. Sends and receives: of PlaceEntry, its pieces.
   Span32 entries;
@@ -76,8 +76,6 @@ struct LaneEntry {
 };
 
 struct ProgramImage {
-  uint64_t id = 0;           // never used again by the daemon: tells copies apart
-  uint32_t bytes = 0;        // of the whole block
   uint32_t state_bytes = 0;  // of ProgramState
   int32_t channel = 0;
   int32_t parts = 1;  // Plan::parts

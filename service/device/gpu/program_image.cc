@@ -1,7 +1,6 @@
 #include "service/device/gpu/program_image.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <type_traits>
 
@@ -51,7 +50,6 @@ class ImageWriter {
     header.combines = Append(combines_, image);
     header.places = Append(places_, image);
     header.lists = Append(lists_, image);
-    header.bytes = static_cast<uint32_t>(image.size());
     header.state_bytes = kernels::StateBytes(header.send_lanes, header.receive_lanes, header.slots);
     std::memcpy(image.data(), &header, sizeof(header));
     return image;
@@ -102,7 +100,6 @@ class ImageWriter {
     const StepFacts& facts = facts_.steps[s];
     entry.type =
         step.kind == StepKind::kSend ? kernels::StepType::kSend : kernels::StepType::kReceive;
-    entry.staged = facts.staged;
     entry.in_slot = facts.in_slot;
     entry.unread = facts.in_slot && facts.readers == 0;
     entry.position = facts_.lanes.positions[s];
@@ -194,9 +191,7 @@ class ImageWriter {
 std::vector<std::byte> MakeProgramImage(const Plan& plan, const Program& program,
                                         const ProgramFacts& facts, const LaneShape& shape,
                                         uint32_t skew) {
-  static std::atomic<uint64_t> last_id{0};
   kernels::ProgramImage header;
-  header.id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
   header.channel = program.channel.value();
   header.parts = plan.parts;
   header.skew = skew;
