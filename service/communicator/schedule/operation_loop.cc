@@ -380,9 +380,11 @@ Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const
                          .scale_memory = own->scalar_memory};
   }
   binding.ranks = running.memory;
-  running.queues.clear();
-  for (const PostedOperation* own : calls_) running.queues.push_back(own->queue);
-  binding.queues = running.queues;
+  if (device_.uses_kernels()) {
+    running.queues.clear();
+    for (const PostedOperation* own : calls_) running.queues.push_back(own->queue);
+    binding.queues = running.queues;
+  }
   return operation;
 }
 
