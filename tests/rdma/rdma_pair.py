@@ -17,11 +17,6 @@ ROCE_PORT = 4791
 SHELL = "stty -F /dev/ttyS1 raw -echo && sh /dev/ttyS1 </dev/null >/dev/ttyS1 2>&1"
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def connect(path, limit_s=60):
     deadline = time.monotonic() + limit_s
     while True:
@@ -87,27 +82,29 @@ class Pair:
     ADDRESSES = ("10.77.0.1", "10.77.0.2")
 
     def __init__(self, kernel):
-        port = free_port()
+        # One connection, made here: QEMU does not notice that its own attempt to connect is refused.
+        self.cable = socket.socketpair()
         self.capture = RUNS / "capture.pcap"
         self.capture.parent.mkdir(parents=True, exist_ok=True)
         self.machines = []
         for index, address in enumerate(self.ADDRESSES):
             name = f"h{index + 1}"
-            ends = f"listen=127.0.0.1:{port}" if index == 0 else f"connect=127.0.0.1:{port}"
+            end = self.cable[index].fileno()
             run = RUNS / name
             options = ["-serial", f"unix:{run}/shell,server=on,wait=off",
                        "-monitor", f"unix:{run}/monitor,server=on,wait=off"]
             if index == 0:
                 options += ["-object", f"filter-dump,id=dump,netdev=net0,file={self.capture},maxlen=128"]
             self.machines.append(Machine(
-                kernel, name, SHELL, PROGRAMS, address, (f"socket,id=net0,{ends},mac=52:54:00:77:00:0{index + 1}",),
-                memory_mib=1536, own_libraries=LIBRARIES, options=options))
+                kernel, name, SHELL, PROGRAMS, address, (f"socket,id=net0,fd={end},mac=52:54:00:77:00:0{index + 1}",),
+                memory_mib=1536, own_libraries=LIBRARIES, options=options, descriptors=(end,)))
         self.shells, self.monitors = [], []
 
     def __enter__(self):
         for machine in self.machines:
             machine.start()
-            time.sleep(0.5)  # the first one listens for the second
+        for end in self.cable:
+            end.close()
         for machine in self.machines:
             machine.await_ready()
             self.shells.append(Shell(machine.directory / "shell"))

@@ -59,13 +59,14 @@ class Machine:
     """One virtual machine. Its console is the file `log`."""
 
     def __init__(self, kernel, name, command, files=(), address="10.77.0.1", network=("user,restrict=on",),
-                 memory_mib=1024, own_libraries=(), options=()):
+                 memory_mib=1024, own_libraries=(), options=(), descriptors=()):
         self.name = name
         self.kernel = kernel
         self.network = network
         self.memory_mib = memory_mib
         self.own_libraries = own_libraries
         self.options = options
+        self.descriptors = descriptors  # that QEMU inherits
         self.directory = RUNS / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -113,7 +114,7 @@ class Machine:
         self.process = subprocess.Popen(
             [*qemu_words(self.kernel, self.initramfs), "-m", str(self.memory_mib),
              "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable", *nics, *self.options],
-            stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+            pass_fds=self.descriptors, stdin=subprocess.DEVNULL, stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
 
     def text(self):
         return self.log.read_text(errors="replace").replace("\r", "") if self.log.exists() else ""
