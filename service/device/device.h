@@ -102,6 +102,9 @@ class Device {
 
   // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
   virtual bool uses_kernels() const { return false; }
+  // Lanes read and write the tenants' buffers. Otherwise plans are Staged
+  // (algorithms/staged_plan.h), and slices go through memory of Allocate.
+  virtual bool lanes_reach_buffers() const { return true; }
 
   // For logs: "host memory, AVX3_SPR, 2 workers".
   virtual std::string Description() const = 0;

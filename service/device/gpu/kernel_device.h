@@ -29,6 +29,7 @@ class KernelDevice final : public Device {
   Polled Poll(std::span<Finished> finished) override { return inner_.Poll(finished); }
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
+  bool lanes_reach_buffers() const override { return false; }
   std::string Description() const override {
     return absl::StrCat("kernels of tenants; ", inner_.Description());
   }
