@@ -44,12 +44,14 @@ std::shared_ptr<CaptureLease> GraphOf(const StagedGroup::Call& call) {
 
 // ---- Blocks of a communicator ----------------------------------------------------------------
 
-absl::StatusOr<StagingBlock*> StagingMemory::Reserve(const Need& need) {
+absl::StatusOr<StagingBlock*> StagingMemory::Reserve(const Need& need,
+                                                     std::span<StagingBlock* const> taken) {
   for (const auto& block : blocks_) {
     if (block->key == need.key && block->bytes >= need.bytes) return block.get();
   }
   for (const auto& block : blocks_) {
-    if (block->bytes < need.bytes || !IsFree(*block)) continue;
+    const bool is_taken = std::ranges::find(taken, block.get()) != taken.end();
+    if (is_taken || block->bytes < need.bytes || !IsFree(*block)) continue;
     block->key = need.key;
     block->graph = need.graph;
     return block.get();
@@ -118,10 +120,12 @@ absl::Status StagedGroup::Place() {
     call.use = UseOf(call);
     Layout(call.sides, &uses_[call.use].need.bytes);
   }
+  std::vector<StagingBlock*> taken;
   for (Use& use : uses_) {
     SubmissionState& side = use.comm->submission_state();
     const ScopedContext context(use.comm->driver(), use.comm->context());
-    MCCS_ASSIGN_OR_RETURN(use.block, side.staging.Reserve(use.need));
+    MCCS_ASSIGN_OR_RETURN(use.block, side.staging.Reserve(use.need, taken));
+    taken.push_back(use.block);
     MCCS_ASSIGN_OR_RETURN(
         const BufferPlace place,
         side.buffers.Resolve({.function = "staging",

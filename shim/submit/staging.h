@@ -55,7 +55,8 @@ class StagingMemory {
     uint64_t bytes;
     std::shared_ptr<CaptureLease> graph;
   };
-  absl::StatusOr<StagingBlock*> Reserve(const Need& need);
+  // `taken`: blocks of the same group, whose copies are not enqueued yet.
+  absl::StatusOr<StagingBlock*> Reserve(const Need& need, std::span<StagingBlock* const> taken);
 
   // Returns all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Return.
   void ReturnIdleBlocks();

@@ -88,6 +88,29 @@ CONFORMANCE_TEST(memory, pool_memory_freed_behind_its_work) {
   }
 }
 
+CONFORMANCE_TEST(memory, pool_memory_on_several_streams_of_one_group) {
+  ncclComm_t comm = t.World();
+  cudaStream_t first = t.NewStream(), second = t.NewStream();
+  for (int i = 1; t.ok() && i <= 5; ++i) {
+    void *one = nullptr, *other = nullptr;
+    CUDA_OK(t, cudaMallocAsync(&one, kBytes, first));
+    CUDA_OK(t, cudaMallocAsync(&other, kBytes, second));
+    IntBuffer of_first(t, one, kCount, first), of_second(t, other, kCount, second);
+    of_first.Fill(i);
+    of_second.Fill(-i);
+    NCCL_OK(t, ncclGroupStart());
+    NCCL_OK(t, ncclAllReduce(one, one, kCount, ncclInt32, ncclSum, comm, first));
+    NCCL_OK(t, ncclAllReduce(other, other, kCount, ncclInt32, ncclSum, comm, second));
+    NCCL_OK(t, ncclGroupEnd());
+    of_first.Expect(i * t.size(), "the sum on the first stream");
+    of_second.Expect(-i * t.size(), "the sum on the second stream");
+    CUDA_OK(t, cudaFreeAsync(one, first));
+    CUDA_OK(t, cudaFreeAsync(other, second));
+  }
+  t.Wait(first);
+  t.Wait(second);
+}
+
 // Two buffers of one allocation, at an odd element, up to its last byte.
 CONFORMANCE_TEST(memory, anywhere_in_an_allocation) {
   const auto [comm, stream] = OnWorld(t);
