@@ -152,8 +152,8 @@ struct HelloReply {
   static constexpr MessageKind kKind = MessageKind::kHelloReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t version;  // the wire version to use
-  uint32_t reserved;
+  uint32_t version;          // the wire version to use
+  uint32_t stages_messages;  // 1: the daemon maps no GPU memory; it sends and receives in kHostMemory
   char build[64];
 };
 
@@ -172,7 +172,7 @@ struct UniqueIdReply {
 enum class ExportKind : uint32_t {
   kCudaIpc = 1,         // cudaIpcMemHandle_t of the allocation's base
   kFileDescriptor = 2,  // a VMM allocation as a POSIX descriptor, sent with the message
-  kHostMemory = 3,      // MapMemory: memory of the daemon as a descriptor
+  kHostMemory = 3,      // a sealed memfd, sent with the message
 };
 
 struct RegisterBuffer {

@@ -35,6 +35,7 @@
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
 #include "service/device/emulation_importer.h"
+#include "service/device/gpu/gpu_importer.h"
 #include "service/device/gpu/kernel_device.h"
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
@@ -140,6 +141,15 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config
   });
 }
 
+// Kernels cannot run grids, so that their all-to-alls are direct exchanges where the configuration
+// does not demand otherwise.
+ChoiceParameters AlgorithmsFor(const Config& config) {
+  ChoiceParameters result = config.algorithms;
+  if (config.device == DeviceChoice::kGpu && result.rules.size() < kMaxAlgorithmRules)
+    result.rules.push_back({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect});
+  return result;
+}
+
 absl::Status Serve(const Config& config, Log& log) {
   RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
@@ -166,12 +176,13 @@ absl::Status Serve(const Config& config, Log& log) {
     const uint64_t one = 1;
     [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
   };
-  CpuDevice host_device({.workers = WorkersFor(config), .clock = &clock},
-                        std::make_unique<EmulationImporter>(),
+  const bool on_gpus = config.device == DeviceChoice::kGpu;
+  std::unique_ptr<MemoryImporter> importer = std::make_unique<EmulationImporter>();
+  if (on_gpus) importer = std::make_unique<GpuImporter>();
+  CpuDevice host_device({.workers = WorkersFor(config), .clock = &clock}, std::move(importer),
                         std::make_unique<MappingThreads>(wake_engine));
-  KernelDevice kernel_device(host_device);
-  Device& device =
-      config.device == DeviceChoice::kGpu ? static_cast<Device&>(kernel_device) : host_device;
+  KernelDevice kernel_device(host_device, /*maps_buffers=*/false);
+  Device& device = on_gpus ? static_cast<Device&>(kernel_device) : host_device;
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
@@ -185,7 +196,7 @@ absl::Status Serve(const Config& config, Log& log) {
                         .channels = config.channels,
                         .lanes = config.lanes,
                         .skew = config.skew,
-                        .algorithms = config.algorithms,
+                        .algorithms = AlgorithmsFor(config),
                         .buffers = config.buffers,
                         .dscp_by_class = config.dscp,
                         .requires_rdma = config.transport == TransportChoice::kRdma};

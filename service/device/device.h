@@ -44,11 +44,19 @@ class DeviceRange : public Region {
 struct BufferExport {
   wire::ExportKind kind = wire::ExportKind::kCudaIpc;
   std::array<uint8_t, wire::kIpcHandleBytes> handle = {};
-  UniqueFd fd;           // kFileDescriptor
+  UniqueFd fd;           // kFileDescriptor, kHostMemory
   uint64_t bytes = 0;    // as the tenant claims; verified on import
   pid_t owner = 0;       // the session's process, from the kernel
   uint64_t address = 0;  // for the owner's kernels, as the tenant claims
 };
+
+// How kernels reach memory that a tenant has offered, without a descriptor.
+inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
+  return {.kind = offer.kind,
+          .handle = offer.handle,
+          .owner = offer.owner,
+          .owner_address = offer.address};
+}
 
 class MemoryMapper;
 
@@ -100,6 +108,9 @@ class Device {
   // unknown.
   virtual uint64_t memory_bps() const { return 0; }
 
+  // The daemon can read and write tenants' memory on the device. Otherwise only kernels can, and
+  // regions of it have no address.
+  virtual bool maps_buffers() const { return true; }
   // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
   virtual bool uses_kernels() const { return false; }
   // Lanes read and write the tenants' buffers. Otherwise plans are Staged

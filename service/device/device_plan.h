@@ -70,10 +70,9 @@ class DevicePlan {
   // their slices one operation after the other.
   // REQUIRES: done(). LIFETIME: `binding` outlives the run.
   virtual void Start(const OperationBinding& binding) = 0;
-  // Advances the operation as far as the counters of its lanes allow. Of several operations that run
-  // at once, the one that started first is polled first: others may wait for it.
-  // Returns true if anything
-  // moved. An error, that of a failed operation of the device, is permanent.
+  // Advances the operation as far as the counters of its lanes allow. Of several operations that
+  // run at once, the one that started first is polled first: others may wait for it. Returns true
+  // if anything moved. An error, that of a failed operation of the device, is permanent.
   virtual absl::StatusOr<bool> Poll() = 0;
 
   // The outputs of this host are complete, and no lane reads the tenant's memory. Slices in staging

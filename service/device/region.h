@@ -12,8 +12,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/ids.h"
+#include "base/unique_fd.h"
 #include "proto/shim_control.h"
 
 namespace mccs {
@@ -39,7 +41,7 @@ class Region {
 
   RegionId id() const { return id_; }
   RegionKind kind() const { return kind_; }
-  // Where the daemon has mapped it.
+  // Where the daemon has mapped it; null: it cannot, as memory on a GPU.
   std::byte* address() const { return address_; }
   uint64_t bytes() const { return bytes_; }
 
@@ -62,7 +64,14 @@ class Region {
   const KernelAccess* kernel_access() const {
     return kernel_access_.has_value() ? &*kernel_access_ : nullptr;
   }
-  void SetKernelAccess(const KernelAccess& access) { kernel_access_ = access; }
+  // `own`: for the kinds with a descriptor, kept as long as the region; invalid: the caller keeps
+  // `access.descriptor` itself.
+  void SetKernelAccess(const KernelAccess& access, UniqueFd own = {}) {
+    kernel_access_ = access;
+    if (!own.valid()) return;
+    kernel_access_->descriptor = own.get();
+    access_descriptor_ = std::move(own);
+  }
   // Expires with the region.
   std::weak_ptr<const void> alive() const { return alive_; }
 
@@ -87,6 +96,7 @@ class Region {
   }
 
   std::optional<KernelAccess> kernel_access_;
+  UniqueFd access_descriptor_;
   const std::shared_ptr<const char> alive_ = std::make_shared<char>();
   const RegionId id_;
   const RegionKind kind_;

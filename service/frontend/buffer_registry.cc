@@ -1,26 +1,12 @@
 #include "service/frontend/buffer_registry.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
-
-// The owner's handle lets other processes open the memory.
-std::optional<Region::KernelAccess> AccessOf(const BufferExport& offer) {
-  if (offer.kind != wire::ExportKind::kCudaIpc || offer.address == 0) return std::nullopt;
-  return Region::KernelAccess{.kind = offer.kind,
-                              .handle = offer.handle,
-                              .owner = offer.owner,
-                              .owner_address = offer.address};
-}
-
-}  // namespace
-
 absl::Status BufferRegistry::CheckLimit() const {
   if (buffers_.size() + pending_whole_ < kMaxBuffersPerProcess) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("too many buffers: this process has registered ",
@@ -40,11 +26,9 @@ absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
   MCCS_RETURN_IF_ERROR(CheckLimit());
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(owner_.tenant, account_));
   ++pending_whole_;
-  const std::optional<Region::KernelAccess> access = AccessOf(offer);
   pending_.push_back({.request = request,
                       .mapping = mapper_.Import(owner_, std::move(offer)),
-                      .share = std::move(share),
-                      .access = access});
+                      .share = std::move(share)});
   return absl::OkStatus();
 }
 
@@ -69,7 +53,6 @@ absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
   --pending_whole_;
   MCCS_RETURN_IF_ERROR(pending.mapping->status);
   std::unique_ptr<Region> memory = std::move(pending.mapping->memory);
-  if (pending.access.has_value()) memory->SetKernelAccess(*pending.access);
   const uint64_t bytes = memory->bytes();
   absl::Status within = pending.share->AddBytes(bytes);
   if (within.ok()) within = pending.share->AddMemory(bytes);

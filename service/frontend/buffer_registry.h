@@ -91,7 +91,6 @@ class BufferRegistry {
     uint64_t request = 0;
     std::shared_ptr<PendingMapping> mapping;
     std::shared_ptr<BufferShare> share = {};
-    std::optional<Region::KernelAccess> access = {};
     std::shared_ptr<ChunkedBuffer::PendingChunk> chunk = {};
     BufferId chunk_of = BufferId(0);
   };

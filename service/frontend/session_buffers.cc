@@ -27,7 +27,7 @@ Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, Un
                      .bytes = request.bytes,
                      .owner = identity().process,
                      .address = request.address};
-  if (offer.kind == wire::ExportKind::kFileDescriptor) offer.fd = std::move(fd);
+  if (offer.kind != wire::ExportKind::kCudaIpc) offer.fd = std::move(fd);
   std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
   const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
   if (!begun.ok() && offer.fd.valid()) fd = std::move(offer.fd);

@@ -10,6 +10,7 @@
 #include "shim/api/exported.h"
 #include "shim/config/diagnostics.h"
 #include "shim/cuda/driver_api.h"
+#include "shim/cuda/virtual_mapping.h"
 #include "shim/process/last_error.h"
 #include "shim/process/process.h"
 
@@ -48,7 +49,7 @@ absl::Status FreeMemory(uint64_t address) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   if (const auto range = Process::Get().allocations().Take(address)) {
     Process::ReleaseRange(*range);
-    return VirtualAllocations::FreeMapping(*driver, *range);
+    return UnmapAllocation(*driver, *range);
   }
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);

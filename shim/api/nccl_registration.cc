@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "shim/api/exported.h"
 #include "shim/daemon/error_message.h"
+#include "shim/process/last_error.h"
 #include "shim/process/process.h"
 
 namespace mccs::shim {

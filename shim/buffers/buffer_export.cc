@@ -15,9 +15,6 @@
 namespace mccs::shim {
 namespace {
 
-// A daemon that takes longer to map an allocation counts as stuck.
-constexpr std::chrono::seconds kRegisterTimeout{30};
-
 CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
 
 std::string Describe(const BufferUse& use) {

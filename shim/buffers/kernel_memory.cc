@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/cuda/host_memory.h"
+#include "shim/cuda/virtual_mapping.h"
 
 namespace mccs::shim {
 
@@ -68,29 +70,55 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message, M
   if (context_ == nullptr) return absl::InternalError("no communicator is ready");
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
+  mapping->opened.context = context_;
   if (request.kind == wire::ExportKind::kCudaIpc) {
-    CUipcMemHandle handle;
-    static_assert(sizeof(handle) == sizeof(request.handle));
-    std::memcpy(&handle, request.handle, sizeof(handle));
-    const CUresult error =
-        driver_.IpcOpenMemHandle(&mapping->opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    if (error != CUDA_SUCCESS) return CudaError(driver_, error, "cuIpcOpenMemHandle");
-    *address = mapping->opened;
+    MCCS_RETURN_IF_ERROR(OpenIpc(request, &mapping->opened));
+    *address = mapping->opened.ipc;
     return absl::OkStatus();
   }
-  if (request.kind != wire::ExportKind::kHostMemory || !message.fds[0].valid())
+  if (!message.fds[0].valid()) return absl::InternalError("the message has no descriptor");
+  if (request.kind == wire::ExportKind::kFileDescriptor) {
+    CUdevice device = 0;
+    MCCS_RETURN_IF_ERROR(CheckCuda(driver_, driver_.CtxGetDevice(&device), "cuCtxGetDevice"));
+    MCCS_ASSIGN_OR_RETURN(mapping->opened.mapped,
+                          MapDescriptor(driver_, message.fds[0].get(), request.bytes, device));
+    *address = mapping->opened.mapped.base;
+    return absl::OkStatus();
+  }
+  if (request.kind != wire::ExportKind::kHostMemory)
     return absl::InternalError("unknown kind of memory");
   MCCS_ASSIGN_OR_RETURN(mapping->host, SharedRegion::Map(std::move(message.fds[0])));
-  MCCS_ASSIGN_OR_RETURN(*address,
-                        RegisterHostMemory(driver_, mapping->host, "memory of the daemon"));
+  MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, mapping->host, "shared memory"));
   return absl::OkStatus();
 }
 
+// The owner's claim is checked here: the daemon cannot.
+absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened) {
+  CUipcMemHandle handle;
+  static_assert(sizeof(handle) == sizeof(request.handle));
+  std::memcpy(&handle, request.handle, sizeof(handle));
+  MCCS_RETURN_IF_ERROR(CheckCuda(
+      driver_, driver_.IpcOpenMemHandle(&opened->ipc, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+      "cuIpcOpenMemHandle"));
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  const absl::Status found = CheckCuda(
+      driver_, driver_.MemGetAddressRange(&base, &bytes, opened->ipc), "cuMemGetAddressRange");
+  if (found.ok() && bytes >= request.bytes) return absl::OkStatus();
+  closer_.Close(*opened);
+  if (!found.ok()) return found;
+  return absl::InternalError(
+      absl::StrCat("its owner claims ", request.bytes, " bytes, the allocation has ", bytes));
+}
+
 void KernelMemory::Unmap(Mapping& mapping) {
-  if (mapping.opened != 0) closer_.Close(context_, mapping.opened);
+  if (mapping.host.data() == nullptr) {
+    closer_.Close(mapping.opened);
+    return;
+  }
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  if (mapping.host.data() != nullptr) driver_.MemHostUnregister(mapping.host.data());
+  driver_.MemHostUnregister(mapping.host.data());
 }
 
 }  // namespace mccs::shim

@@ -31,11 +31,12 @@ class KernelMemory {
 
  private:
   struct Mapping {
-    SharedRegion host;       // the daemon's memory
-    CUdeviceptr opened = 0;  // another process's
+    SharedRegion host;                 // of the daemon, or of another process
+    MemoryCloser::Opened opened = {};  // another process's, on a GPU
   };
 
   void OnMessage(Reply message);
+  absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);
   absl::Status Map(const wire::MapMemory& request, Reply& message, Mapping* mapping,
                    CUdeviceptr* address);
   void Unmap(Mapping& mapping);

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "shim/cuda/virtual_mapping.h"
+
 namespace mccs::shim {
 
 MemoryCloser::~MemoryCloser() {
@@ -10,13 +12,13 @@ MemoryCloser::~MemoryCloser() {
   state_->changed.notify_all();
 }
 
-void MemoryCloser::Close(CUcontext context, CUdeviceptr memory) {
+void MemoryCloser::Close(const Opened& memory) {
   std::unique_lock lock(state_->mutex);
   if (!state_->started) {
     state_->started = true;
     std::thread([state = state_] { Run(state); }).detach();
   }
-  state_->opened.push_back({context, memory});
+  state_->opened.push_back(memory);
   const uint64_t number = ++state_->added;
   state_->changed.notify_all();
   state_->changed.wait_for(lock, kLimit, [&] { return state_->closed >= number; });
@@ -27,12 +29,13 @@ void MemoryCloser::Run(const std::shared_ptr<State>& state) {
   for (;;) {
     state->changed.wait(lock, [&] { return state->ended || !state->opened.empty(); });
     if (state->opened.empty()) return;
-    const State::Opened next = state->opened.front();
+    const Opened next = state->opened.front();
     state->opened.pop_front();
     lock.unlock();
     {
       const ScopedContext context(state->driver, next.context);
-      state->driver.IpcCloseMemHandle(next.memory);
+      if (next.ipc != 0) state->driver.IpcCloseMemHandle(next.ipc);
+      if (next.mapped.bytes > 0) (void)UnmapAllocation(state->driver, next.mapped);
     }
     lock.lock();
     ++state->closed;

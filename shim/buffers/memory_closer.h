@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/address_range.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -23,18 +24,20 @@ class MemoryCloser {
   ~MemoryCloser();
   MemoryCloser(const MemoryCloser&) = delete;
 
+  // Memory of another process, opened for MapMemory.
+  struct Opened {
+    CUcontext context = nullptr;  // in which it was opened
+    CUdeviceptr ipc = 0;          // of cuIpcOpenMemHandle, or:
+    AddressRange mapped = {};     // of MapDescriptor
+  };
   // Closes the memory, and waits for that, kLimit at most: then its owner need not wait longer, and
-  // its memory stays allocated until it is closed. `context`: in which it was opened.
+  // its memory stays allocated until it is closed.
   static constexpr std::chrono::milliseconds kLimit{50};
-  void Close(CUcontext context, CUdeviceptr memory);
+  void Close(const Opened& memory);
 
  private:
   struct State {
     explicit State(const DriverApi& cuda) : driver(cuda) {}
-    struct Opened {
-      CUcontext context;
-      CUdeviceptr memory;
-    };
     const DriverApi& driver;
     std::mutex mutex;
     std::condition_variable changed;

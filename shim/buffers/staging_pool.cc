@@ -46,26 +46,35 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
   block->bytes = std::max(kSmallestBlock, std::bit_ceil(bytes));
   const ScopedContext context(driver_, device.context);
   const RelaxedCapture relaxed(driver_);
-  CUresult error = driver_.MemAlloc(&block->address, block->bytes);
-  if (error == CUDA_SUCCESS) {
-    error = driver_.EventCreate(&block->idle, CU_EVENT_DISABLE_TIMING);
-    if (error != CUDA_SUCCESS) driver_.MemFree(block->address);
-  }
-  if (error != CUDA_SUCCESS) {
-    return CudaError(
-        driver_, error,
-        absl::StrCat(
-            "cannot allocate ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal,
-            " to stage buffers that the MCCS daemon cannot map (memory of cudaMalloc or "
-            "ncclMemAlloc needs no staging; otherwise free GPU memory or use smaller messages)"));
+  MCCS_RETURN_IF_ERROR(AllocateMemory(*block));
+  if (const CUresult error = driver_.EventCreate(&block->idle, CU_EVENT_DISABLE_TIMING);
+      error != CUDA_SUCCESS) {
+    FreeMemory(*block);
+    return CudaError(driver_, error, "cannot create the event of a staging buffer");
   }
   if (IsLogged(Verbosity::kInfo, Subsystem::kAlloc)) {
-    LogLine(
-        Verbosity::kInfo,
-        absl::StrCat("staging: ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal),
-        Subsystem::kAlloc);
+    LogLine(Verbosity::kInfo,
+            absl::StrCat("staging: ", FormatBytes(block->bytes),
+                         block->host ? " of the host for" : " on", " CUDA device ", device.ordinal),
+            Subsystem::kAlloc);
   }
   return block;
+}
+
+absl::Status StagingPool::AllocateMemory(StagingBlock& block) {
+  if (client_.stages_messages()) {
+    MCCS_ASSIGN_OR_RETURN(block.host, ShareHostMemory(driver_, client_, block.bytes));
+    block.address = block.host->address;
+    return absl::OkStatus();
+  }
+  const CUresult error = driver_.MemAlloc(&block.address, block.bytes);
+  if (error == CUDA_SUCCESS) return absl::OkStatus();
+  return CudaError(
+      driver_, error,
+      absl::StrCat(
+          "cannot allocate ", FormatBytes(block.bytes), " on CUDA device ", block.device.ordinal,
+          " to stage buffers that the MCCS daemon cannot map (memory of cudaMalloc or "
+          "ncclMemAlloc needs no staging; otherwise free GPU memory or use smaller messages)"));
 }
 
 void StagingPool::Return(std::unique_ptr<StagingBlock> block) {
@@ -92,13 +101,20 @@ void StagingPool::Trim() {
   for (const auto& block : freed) Free(*block);
 }
 
-void StagingPool::Free(const StagingBlock& block) {
-  // Memory that another process maps must not be freed: it is leaked if the daemon does not release
-  // it.
-  if (!exports_.ReleaseRange({block.address, block.bytes})) return;
+void StagingPool::Free(StagingBlock& block) {
   const ScopedContext context(driver_, block.device.context);
   driver_.EventDestroy(block.idle);
-  driver_.MemFree(block.address);
+  FreeMemory(block);
+}
+
+// Memory that another process maps must not be freed: it is leaked if the daemon does not release
+// it.
+void StagingPool::FreeMemory(StagingBlock& block) {
+  if (block.host.has_value()) {
+    EndSharing(driver_, client_, *std::move(block.host));
+  } else if (exports_.ReleaseRange({block.address, block.bytes})) {
+    driver_.MemFree(block.address);
+  }
 }
 
 }  // namespace mccs::shim

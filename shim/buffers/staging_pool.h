@@ -1,4 +1,5 @@
-// Device memory of the tenant that the daemon can map, lent to communicators for staging.
+// Memory of the tenant that the daemon can map, lent to communicators for staging: on the GPU, or
+// of the host if the daemon maps no GPU memory.
 //
 //   Take ──► lent to a communicator ──returned──► in the pool ──Take, when idle──► lent again
 //                                                     └──Trim, when idle──► freed
@@ -15,10 +16,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "shim/buffers/buffer_export.h"
+#include "shim/buffers/host_sharing.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -29,6 +32,7 @@ struct StagingBlock {
   DeviceBinding device{};
   CUdeviceptr address = 0;
   uint64_t bytes = 0;
+  std::optional<SharedHostMemory> host = std::nullopt;  // none: memory of cuMemAlloc
   CUevent idle = nullptr;  // after the last copy out; complete also before the first one
   uint64_t key = 0;        // the borrower's key of a stream or capture
   // The graph whose copies use it, if any: it may be launched at any time.
@@ -38,8 +42,9 @@ struct StagingBlock {
 // All staging of one session. THREAD: any.
 class StagingPool {
  public:
-  StagingPool(const DriverApi& driver, BufferExports& exports)
-      : driver_(driver), exports_(exports) {}
+  // LIFETIME: all outlive the pool.
+  StagingPool(const DriverApi& driver, DaemonClient& client, BufferExports& exports)
+      : driver_(driver), client_(client), exports_(exports) {}
   ~StagingPool();
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
@@ -59,9 +64,12 @@ class StagingPool {
  private:
   absl::StatusOr<std::unique_ptr<StagingBlock>> Allocate(const DeviceBinding& device,
                                                          uint64_t bytes);
-  void Free(const StagingBlock& block);
+  absl::Status AllocateMemory(StagingBlock& block);
+  void Free(StagingBlock& block);
+  void FreeMemory(StagingBlock& block);
 
   const DriverApi& driver_;
+  DaemonClient& client_;
   BufferExports& exports_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<StagingBlock>> returned_;  // guarded by mutex_

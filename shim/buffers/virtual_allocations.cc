@@ -1,10 +1,9 @@
 #include "shim/buffers/virtual_allocations.h"
 
 #include <limits>
-#include <string_view>
-#include <vector>
 
 #include "base/status_macros.h"
+#include "shim/cuda/virtual_mapping.h"
 
 namespace mccs::shim {
 namespace {
@@ -15,10 +14,6 @@ constexpr int kFabric = CU_MEM_HANDLE_TYPE_FABRIC;
 bool Has(const DriverApi& driver, CUdevice_attribute attribute, int ordinal) {
   int value = 0;
   return driver.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value != 0;
-}
-
-absl::Status Check(const DriverApi& driver, CUresult error, std::string_view function) {
-  return error == CUDA_SUCCESS ? absl::OkStatus() : CudaError(driver, error, function);
 }
 
 CUmemAllocationProp PropertiesOn(const DriverApi& driver, int ordinal) {
@@ -43,31 +38,6 @@ CUresult Create(const DriverApi& driver, size_t bytes, CUmemAllocationProp* prop
   return driver.MemCreate(handle, bytes, properties, 0);
 }
 
-// The owning GPU, and its peers.
-std::vector<CUmemAccessDesc> AccessTo(const DriverApi& driver, const CUmemLocation& memory) {
-  std::vector<CUmemAccessDesc> all;
-  int devices = 0;
-  driver.DeviceGetCount(&devices);
-  for (int device = 0; device < devices; ++device) {
-    int reaches = device == memory.id ? 1 : 0;
-    if (reaches == 0) driver.DeviceCanAccessPeer(&reaches, device, memory.id);
-    if (reaches == 0) continue;
-    all.push_back({.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-  }
-  return all;
-}
-
-absl::Status MapAt(const DriverApi& driver, const AddressRange& range,
-                   CUmemGenericAllocationHandle handle, const CUmemLocation& memory) {
-  MCCS_RETURN_IF_ERROR(
-      Check(driver, driver.MemMap(range.base, range.bytes, 0, handle, 0), "cuMemMap"));
-  const std::vector<CUmemAccessDesc> access = AccessTo(driver, memory);
-  const CUresult set = driver.MemSetAccess(range.base, range.bytes, access.data(), access.size());
-  if (set != CUDA_SUCCESS) driver.MemUnmap(range.base, range.bytes);
-  return Check(driver, set, "cuMemSetAccess");
-}
-
 }  // namespace
 
 bool VirtualAllocations::IsSupportedOn(const DriverApi& driver, int ordinal) {
@@ -80,31 +50,24 @@ absl::StatusOr<AddressRange> VirtualAllocations::Make(const DriverApi& driver, i
                                                       size_t bytes) {
   CUmemAllocationProp properties = PropertiesOn(driver, ordinal);
   size_t granularity = 0;
-  MCCS_RETURN_IF_ERROR(Check(driver,
-                             driver.MemGetAllocationGranularity(
-                                 &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-                             "cuMemGetAllocationGranularity"));
+  MCCS_RETURN_IF_ERROR(
+      CheckCuda(driver,
+                driver.MemGetAllocationGranularity(&granularity, &properties,
+                                                   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                "cuMemGetAllocationGranularity"));
   if (bytes > std::numeric_limits<size_t>::max() - granularity) {
     return CudaError(driver, CUDA_ERROR_OUT_OF_MEMORY, "the size exceeds the address space");
   }
-  AddressRange range{.base = 0, .bytes = (bytes + granularity - 1) / granularity * granularity};
+  const size_t whole = (bytes + granularity - 1) / granularity * granularity;
   CUmemGenericAllocationHandle handle = 0;
   MCCS_RETURN_IF_ERROR(
-      Check(driver, Create(driver, range.bytes, &properties, &handle), "cuMemCreate"));
-  CUdeviceptr address = 0;
-  absl::Status made =
-      Check(driver, driver.MemAddressReserve(&address, range.bytes, granularity, 0, 0),
-            "cuMemAddressReserve");
-  if (made.ok()) {
-    range.base = address;
-    made = MapAt(driver, range, handle, properties.location);
-    if (!made.ok()) driver.MemAddressFree(range.base, range.bytes);
-  }
+      CheckCuda(driver, Create(driver, whole, &properties, &handle), "cuMemCreate"));
+  const absl::StatusOr<AddressRange> mapped = MapAllocation(driver, handle, whole, ordinal);
   driver.MemRelease(handle);  // the mapping stays
-  MCCS_RETURN_IF_ERROR(made);
+  MCCS_RETURN_IF_ERROR(mapped.status());
   std::lock_guard lock(mutex_);
-  bytes_[range.base] = range.bytes;
-  return range;
+  bytes_[mapped->base] = mapped->bytes;
+  return *mapped;
 }
 
 bool VirtualAllocations::Contains(const AddressRange& range) const {
@@ -120,11 +83,6 @@ std::optional<AddressRange> VirtualAllocations::Take(uint64_t address) {
   const AddressRange range{found->first, found->second};
   bytes_.erase(found);
   return range;
-}
-
-absl::Status VirtualAllocations::FreeMapping(const DriverApi& driver, const AddressRange& range) {
-  MCCS_RETURN_IF_ERROR(Check(driver, driver.MemUnmap(range.base, range.bytes), "cuMemUnmap"));
-  return Check(driver, driver.MemAddressFree(range.base, range.bytes), "cuMemAddressFree");
 }
 
 }  // namespace mccs::shim

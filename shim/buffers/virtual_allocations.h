@@ -34,10 +34,9 @@ class VirtualAllocations {
   // Whether an allocation has exactly this range.
   bool Contains(const AddressRange& range) const;
 
-  // Removes the allocation that begins there, if any; the caller must pass it to FreeMapping.
+  // Removes the allocation that begins there, if any; the caller passes it to UnmapAllocation,
+  // without waiting for work on the memory, as NCCL does.
   std::optional<AddressRange> Take(uint64_t address);
-  // Frees it without waiting for work on the memory, as NCCL does. Errors: kUnknown, CUDA's.
-  static absl::Status FreeMapping(const DriverApi& driver, const AddressRange& range);
 
  private:
   mutable std::mutex mutex_;

@@ -90,12 +90,12 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
   return SideBytes{sides.input * size, sides.output * size};
 }
 
-// One side of a call: into `ref`, or into `staged` if the daemon cannot map it.
-absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, wire::BufferRef& ref,
-                         StagedSides::Side& staged) {
+// One side of a call: into `ref`, or into `staged` if the daemon cannot map it, or `stage`.
+absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, bool stage,
+                         wire::BufferRef& ref, StagedSides::Side& staged) {
   MCCS_ASSIGN_OR_RETURN(const BufferPlace place, buffers.Resolve(use));
   ref = place.ref;
-  if (place.staged) {
+  if (place.staged || stage) {
     staged.user = reinterpret_cast<CUdeviceptr>(use.address);
     staged.bytes = use.bytes;
   }
@@ -106,13 +106,14 @@ absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, wire::Buf
 absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
                             wire::WorkRecord& record, StagedSides& staged) {
   RecentBuffers& buffers = comm.submission_state().buffers;
+  const bool stage = HasPeer(call.kind) && comm.session()->client->stages_messages();
   const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
     MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
                                       .argument = "sendbuff",
                                       .address = call.payload.send,
                                       .bytes = bytes.send},
-                                     buffers, record.send, staged.send));
+                                     buffers, stage, record.send, staged.send));
   }
   if (one_buffer) {
     record.recv = record.send;
@@ -126,7 +127,7 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, 
                                       .argument = "recvbuff",
                                       .address = call.payload.recv,
                                       .bytes = bytes.recv},
-                                     buffers, record.recv, staged.recv));
+                                     buffers, stage, record.recv, staged.recv));
   }
   return absl::OkStatus();
 }
@@ -141,7 +142,7 @@ absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Co
                       .argument = "the operator's scalar",
                       .address = made.device,
                       .bytes = SizeOf(made.type)},
-                     comm.submission_state().buffers, record.scalar_buffer, staged.scalar);
+                     comm.submission_state().buffers, false, record.scalar_buffer, staged.scalar);
 }
 
 // The line has NCCL's form.
@@ -164,6 +165,13 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
+  const bool puts = call.kind == OpKind::kPut && call.payload.count > 0;
+  if (puts && comm->session()->client->stages_messages()) {
+    return absl::UnimplementedError(
+        absl::StrCat(View(call.function),
+                     ": the MCCS daemon cannot put into the memory of GPUs yet; use ncclSend and "
+                     "ncclRecv"));
+  }
   if (call.payload.count == 0 && !HasPeer(call.kind)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
   if (bytes.send > 0 && call.payload.send == nullptr)

@@ -86,6 +86,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.MemExportToShareableHandle, "cuMemExportToShareableHandle");
   may_have(api.DeviceTotalMem, "cuDeviceTotalMem_v2");
   may_have(api.DeviceGetAttribute, "cuDeviceGetAttribute");
+  may_have(api.MemImportFromShareableHandle, "cuMemImportFromShareableHandle");
   may_have(api.DeviceCanAccessPeer, "cuDeviceCanAccessPeer");
   may_have(api.MemGetAllocationGranularity, "cuMemGetAllocationGranularity");
   may_have(api.MemCreate, "cuMemCreate");

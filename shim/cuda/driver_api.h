@@ -60,6 +60,8 @@ struct DriverApi {
   CUresult (*MemRelease)(CUmemGenericAllocationHandle handle);
   CUresult (*MemExportToShareableHandle)(void* shared, CUmemGenericAllocationHandle handle,
                                          CUmemAllocationHandleType as, unsigned long long flags);
+  CUresult (*MemImportFromShareableHandle)(CUmemGenericAllocationHandle* handle, void* shared,
+                                           CUmemAllocationHandleType type);
   CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
   CUresult (*DeviceGetAttribute)(int* value, CUdevice_attribute attribute, CUdevice device);
   CUresult (*DeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer);
@@ -116,6 +118,10 @@ absl::StatusOr<DriverApi> LoadDriverApi();
 
 // kUnknown with "WHAT: CUDA_ERROR_…": the program's CUDA failed, not an argument.
 absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what);
+
+inline absl::Status CheckCuda(const DriverApi& driver, CUresult error, std::string_view what) {
+  return error == CUDA_SUCCESS ? absl::OkStatus() : CudaError(driver, error, what);
+}
 
 // The context and ordinal of this thread's current device, which a new communicator uses.
 struct DeviceBinding {

@@ -138,7 +138,8 @@ absl::Status DaemonClient::Greet() {
                                                " did not reply (", reply.status().message(), "); ",
                                                kHowToStart));
   }
-  MCCS_RETURN_IF_ERROR(reply->As<wire::HelloReply>().status());
+  MCCS_ASSIGN_OR_RETURN(const auto greeting, reply->As<wire::HelloReply>());
+  stages_messages_ = greeting.stages_messages != 0;
   if (!reply->fds[0].valid() || !reply->fds[1].valid()) {
     return absl::InternalError("invalid greeting of the daemon: no session region or no doorbell");
   }

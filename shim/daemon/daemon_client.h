@@ -106,6 +106,9 @@ class DaemonClient {
   using MemoryHandler = std::function<void(Reply message)>;
   void SetMemoryHandler(MemoryHandler handler);
 
+  // The daemon maps no GPU memory: what it sends and receives is staged in memory of the host.
+  bool stages_messages() const { return stages_messages_; }
+
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // In a forked child: closes its copies of the descriptors, so that the daemon detects the
@@ -130,6 +133,7 @@ class DaemonClient {
   void FailRegion(wire::CommRegion& region) const;
 
   const std::string socket_path_;
+  bool stages_messages_ = false;
   UniqueFd socket_;
   UniqueFd doorbell_;
   SharedRegion session_memory_;

@@ -35,7 +35,7 @@ struct Session {
         retired_pages(pages),
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
-        staging(cuda, buffers),
+        staging(cuda, *client, buffers),
         kernel_memory(cuda, *client) {}
 
   // Before the first communicator whose calls need kernels; loads the kernel onto the context's

@@ -126,6 +126,10 @@ absl::Status StagedGroup::Place() {
     const ScopedContext context(use.comm->driver(), use.comm->context());
     MCCS_ASSIGN_OR_RETURN(use.block, side.staging.Reserve(use.need, taken));
     taken.push_back(use.block);
+    if (use.block->host.has_value()) {
+      use.ref.id = use.block->host->buffer;
+      continue;
+    }
     MCCS_ASSIGN_OR_RETURN(
         const BufferPlace place,
         side.buffers.Resolve({.function = "staging",

@@ -118,7 +118,7 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
 
 Device& SimHost::TheDevice() {
   if (!options_.kernels) return *devices_.back();
-  return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(*devices_.back()));
+  return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(*devices_.back(), true));
 }
 
 void SimHost::Start() {

@@ -36,7 +36,12 @@ void KernelDevice::Discard(std::span<std::byte> bytes) { DiscardWholePages(bytes
 absl::StatusOr<std::unique_ptr<DevicePlan>> KernelDevice::Load(PlanToLoad plan) {
   // On the grid of eleven hosts or more, steps that run one after the other wait for each other in
   // a circle.
-  if (plan.plan->key.algorithm == Algorithm::kGrid) return inner_.Load(std::move(plan));
+  if (plan.plan->key.algorithm == Algorithm::kGrid) {
+    if (maps_buffers_) return inner_.Load(std::move(plan));
+    return absl::UnimplementedError(
+        "kernels cannot run an all-to-all on a grid of hosts yet; choose direct exchanges "
+        "(algorithms: rules) or use fewer hosts");
+  }
   return KernelPlan::Make(std::move(plan), [this](uint64_t bytes) { return Allocate(bytes); });
 }
 

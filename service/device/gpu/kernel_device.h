@@ -1,5 +1,4 @@
-// Runs plans by kernels of the tenants' processes; all other work on another device, which has
-// mapped the tenants' memory.
+// Runs plans by kernels of the tenants' processes; all other work on another device.
 //
 // OWNER and THREAD: as for Device.
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_DEVICE_H_
@@ -17,8 +16,8 @@ namespace mccs {
 
 class KernelDevice final : public Device {
  public:
-  // LIFETIME: `inner` outlives this.
-  explicit KernelDevice(Device& inner) : inner_(inner) {}
+  // `maps_buffers`: `inner` has mapped the tenants' memory. LIFETIME: `inner` outlives this.
+  KernelDevice(Device& inner, bool maps_buffers) : inner_(inner), maps_buffers_(maps_buffers) {}
 
   MemoryMapper& mapper() override { return inner_.mapper(); }
   // Memory that processes can map.
@@ -29,6 +28,7 @@ class KernelDevice final : public Device {
   Polled Poll(std::span<Finished> finished) override { return inner_.Poll(finished); }
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
+  bool maps_buffers() const override { return maps_buffers_; }
   bool lanes_reach_buffers() const override { return false; }
   std::string Description() const override {
     return absl::StrCat("kernels of tenants; ", inner_.Description());
@@ -36,6 +36,7 @@ class KernelDevice final : public Device {
 
  private:
   Device& inner_;
+  const bool maps_buffers_;
 };
 
 }  // namespace mccs

@@ -48,7 +48,9 @@ class LocalImporter final : public MemoryImporter {
       return absl::InvalidArgumentError(absl::StrCat(
           "import rejected: the buffer has ", memory.size(), " bytes, ", offer.bytes, " offered"));
     }
-    return std::make_unique<LocalMemory>(memory);
+    auto region = std::make_unique<LocalMemory>(memory);
+    if (offer.address != 0) region->SetKernelAccess(KernelAccessOf(offer));
+    return region;
   }
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
     return MappedRange::Reserve(bytes);

@@ -162,6 +162,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       MCCS_CHECK(Open<wire::Hello>(bytes).magic == wire::kControlMagic);
       auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
+      reply.stages_messages = maps_gpu_memory_ ? 0 : 1;
       return Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
     }
     case wire::MessageKind::kGetUniqueId: {

@@ -38,6 +38,8 @@ class FakeDaemon {
   void StopReading() { reading_stopped_ = true; }
   // While set, does not reply to messages of this kind.
   void IgnoreMessages(wire::MessageKind kind) { ignored_kind_ = kind; }
+  // From the next session on it maps no GPU memory.
+  void MapNoGpuMemory() { maps_gpu_memory_ = false; }
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
   void FailRequestsWith(wire::ErrorClass error) { request_error_ = error; }
   // The next replies to RegisterWindow contain this error.
@@ -157,6 +159,7 @@ class FakeDaemon {
   std::atomic<bool> die_{false};
   std::atomic<bool> hold_rings_{false};
   std::atomic<bool> reading_stopped_{false};
+  std::atomic<bool> maps_gpu_memory_{true};
   std::atomic<wire::MessageKind> ignored_kind_{};
   std::atomic<wire::ErrorClass> request_error_{wire::ErrorClass::kNone};
   std::atomic<wire::ErrorClass> window_error_{wire::ErrorClass::kNone};

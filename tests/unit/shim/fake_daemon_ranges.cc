@@ -40,9 +40,8 @@ void FakeDaemon::FailChunks(const std::string& why) {
 void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& message) {
   auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
-  const UniqueFd memory = message.kind == wire::ExportKind::kFileDescriptor
-                              ? std::move(session.received)
-                              : OpenIpcHandle(message.handle);
+  const UniqueFd memory = message.kind == wire::ExportKind::kCudaIpc ? OpenIpcHandle(message.handle)
+                                                                     : std::move(session.received);
   session.buffers[reply.buffer_id] =
       Map(message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get());
   Answer(session, message.header.request, reply);

@@ -75,6 +75,30 @@ TEST_F(Staging, CopiesPrecedeReadyAndFollowDone) {
   EXPECT_TRUE(Synchronize(stream));
 }
 
+// Sends and receives, whatever their memory; and collectives in memory that cannot be shared.
+TEST_F(Staging, UsesMemoryOfTheHostIfTheDaemonMapsNoGpuMemory) {
+  daemon_.MapNoGpuMemory();
+  MakeRanks(2);
+  const size_t before = test_cuda::registered_host_ranges();
+  int* pool = Pool({1, 2});
+  int* device = Buffer<int>({3, 4});
+  ncclGroupStart();
+  ncclAllReduce(device, device, 2, ncclInt, ncclSum, comms_[0], nullptr);
+  ncclAllReduce(pool, pool, 2, ncclInt, ncclSum, comms_[1], nullptr);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_THAT(Read(pool, 2), ElementsAre(4, 6));
+  EXPECT_EQ(test_cuda::registered_host_ranges(), before + 1) << "only the pool's is staged";
+
+  CUstream stream = Stream();
+  daemon_.HoldRings(true);
+  ASSERT_EQ(ncclSend(device, 2, ncclInt, 1, comms_[0], stream), ncclSuccess) << LastError();
+  EXPECT_EQ(KindsOn(stream),
+            (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait, Enqueued::kEvent}));
+  EXPECT_EQ(test_cuda::EnqueuedOn(stream)[0].source, reinterpret_cast<CUdeviceptr>(device));
+  EXPECT_EQ(test_cuda::registered_host_ranges(), before + 2);
+}
+
 // A graph may be launched on any stream, concurrently with calls on the captured stream.
 TEST_F(Staging, GraphCopiesInItsOwnMemory) {
   MakeRanks(1);

@@ -1,0 +1,64 @@
+#include "service/device/gpu/gpu_importer.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/device/mapped_memory.h"
+
+namespace mccs {
+namespace {
+
+class GpuMemory final : public Region {
+ public:
+  explicit GpuMemory(uint64_t bytes) : Region(RegionKind::kTenant, nullptr, bytes) {}
+};
+
+// The region's own descriptor: the offer's belongs to the message.
+absl::StatusOr<UniqueFd> Duplicate(int fd) {
+  UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (own.valid()) return own;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot keep a descriptor of a buffer: ", std::strerror(errno),
+                   "; raise mccsd's limit of open files"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& offer) {
+  const bool descriptor = offer.kind != wire::ExportKind::kCudaIpc;
+  if (offer.bytes == 0) return ImportRejected(offer.owner, "it has no bytes");
+  if (offer.address == 0) return ImportRejected(offer.owner, "the message has no address");
+  if (descriptor && !offer.fd.valid())
+    return ImportRejected(offer.owner, "the message has no descriptor");
+  std::unique_ptr<Region> memory;
+  if (offer.kind == wire::ExportKind::kHostMemory) {
+    MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(offer.fd.get(), offer));
+    MCCS_ASSIGN_OR_RETURN(memory, MappedMemory::OfFile(offer.fd.get(), bytes));
+  } else if (offer.kind == wire::ExportKind::kCudaIpc ||
+             offer.kind == wire::ExportKind::kFileDescriptor) {
+    memory = std::make_unique<GpuMemory>(offer.bytes);
+  } else {
+    return ImportRejected(offer.owner, absl::StrCat("its export kind is unknown: ",
+                                                    static_cast<uint32_t>(offer.kind)));
+  }
+  UniqueFd own;
+  if (descriptor) {
+    MCCS_ASSIGN_OR_RETURN(own, Duplicate(offer.fd.get()));
+  }
+  memory->SetKernelAccess(KernelAccessOf(offer), std::move(own));
+  return memory;
+}
+
+// The shim stages such buffers.
+absl::StatusOr<std::unique_ptr<DeviceRange>> GpuImporter::Reserve(uint64_t /*bytes*/) {
+  return absl::UnimplementedError(
+      "kernels cannot use a range of several allocations yet; use memory of one allocation");
+}
+
+}  // namespace mccs

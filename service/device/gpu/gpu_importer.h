@@ -1,0 +1,24 @@
+// Tenants' memory on GPUs, which only kernels of the tenants reach: the daemon has no CUDA context,
+// and cannot check what a handle refers to. A process that opens the handle of another rank checks
+// its size. Memory of the host is mapped, for sends and receives.
+#ifndef MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
+#define MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "service/device/memory_mapper.h"
+
+namespace mccs {
+
+// Errors: kInvalidArgument: invalid offer; kUnimplemented: a range of several allocations.
+class GpuImporter final : public MemoryImporter {
+ public:
+  // Regions of memory on GPUs have no address.
+  absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) override;
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_

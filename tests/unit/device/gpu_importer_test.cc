@@ -1,0 +1,90 @@
+// Memory on GPUs stays unmapped, and memory of the host is mapped.
+#include "service/device/gpu/gpu_importer.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/shared_region.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mccs {
+namespace gpu_importer_test {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kBytes = 16384;
+constexpr uint64_t kAddress = 0x7f0000000000;
+constexpr pid_t kOwner = 7;
+
+BufferExport Offer(wire::ExportKind kind, UniqueFd fd = {}) {
+  BufferExport offer{
+      .kind = kind, .fd = std::move(fd), .bytes = kBytes, .owner = kOwner, .address = kAddress};
+  offer.handle[0] = 42;
+  return offer;
+}
+
+void ExpectRejected(const BufferExport& offer, const std::string& why) {
+  const auto imported = GpuImporter().Import(offer);
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument) << imported.status();
+  EXPECT_THAT(imported.status().message(), HasSubstr(why));
+}
+
+TEST(GpuImporter, AnAllocationHasNoAddressInTheDaemon) {
+  const auto imported = GpuImporter().Import(Offer(wire::ExportKind::kCudaIpc));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ((*imported)->address(), nullptr);
+  EXPECT_EQ((*imported)->bytes(), kBytes);
+  const Region::KernelAccess* const access = (*imported)->kernel_access();
+  ASSERT_NE(access, nullptr);
+  EXPECT_EQ(access->owner, kOwner);
+  EXPECT_EQ(access->owner_address, kAddress);
+  EXPECT_EQ(access->handle[0], 42);
+  EXPECT_EQ(access->descriptor, -1);
+}
+
+TEST(GpuImporter, ADescriptorIsKeptAsLongAsTheRegion) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  auto imported = GpuImporter().Import(Offer(wire::ExportKind::kFileDescriptor, memory.TakeFd()));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ((*imported)->address(), nullptr);
+  const int kept = (*imported)->kernel_access()->descriptor;
+  EXPECT_EQ(lseek(kept, 0, SEEK_END), static_cast<off_t>(kBytes));
+  imported->reset();
+  EXPECT_EQ(lseek(kept, 0, SEEK_END), -1);
+}
+
+TEST(GpuImporter, MemoryOfTheHostIsMapped) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  const auto imported = GpuImporter().Import(Offer(wire::ExportKind::kHostMemory, memory.TakeFd()));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  (*imported)->address()[5000] = std::byte{3};
+  EXPECT_EQ(memory.data()[5000], std::byte{3});
+  EXPECT_GE((*imported)->kernel_access()->descriptor, 0) << "for kernels of other processes";
+}
+
+TEST(GpuImporter, RejectsWhatNoKernelCouldUse) {
+  BufferExport empty = Offer(wire::ExportKind::kCudaIpc);
+  empty.bytes = 0;
+  ExpectRejected(empty, "no bytes");
+  BufferExport nowhere = Offer(wire::ExportKind::kCudaIpc);
+  nowhere.address = 0;
+  ExpectRejected(nowhere, "no address");
+  ExpectRejected(Offer(wire::ExportKind::kFileDescriptor), "no descriptor");
+  ExpectRejected(Offer(wire::ExportKind::kHostMemory), "no descriptor");
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  ExpectRejected(Offer(static_cast<wire::ExportKind>(9), memory.TakeFd()), "export kind");
+}
+
+TEST(GpuImporter, RejectsMemoryOfTheHostThatIsShorterThanOffered) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes / 4);
+  ExpectRejected(Offer(wire::ExportKind::kHostMemory, memory.TakeFd()), "bytes");
+}
+
+TEST(GpuImporter, RangesOfSeveralAllocationsAreLeftToStaging) {
+  EXPECT_EQ(GpuImporter().Reserve(kBytes).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace gpu_importer_test
+}  // namespace mccs
