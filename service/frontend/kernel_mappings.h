@@ -51,6 +51,7 @@ class KernelMappings final : public KernelProcess {
   struct Mapping {
     uint64_t number = 0;
     uint64_t address = 0;  // 0: not known yet
+    bool answered = false;
     bool withdrawn = false;
     absl::Status status;
     std::weak_ptr<const void> alive;

@@ -25,16 +25,18 @@ class LocalKernel final : public KernelProcess {
     const bool known = asked_[region.id()]++ >= kPollsToMap;
     return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
   }
-  bool alive() const override { return true; }
+  bool alive() const override { return alive_; }
+  void Die() { alive_ = false; }
 
   KernelQueue& queue() { return queue_; }
-  bool Advance() { return kernel_.Advance(); }
+  bool Advance() { return alive_ && kernel_.Advance(); }
   bool mapping() const {
     return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
   }
 
  private:
   static constexpr int kPollsToMap = 3;
+  bool alive_ = true;
   std::map<RegionId, int> asked_;
   kernels::CommandQueue shared_{};
   KernelQueue queue_{*this, shared_};
@@ -82,6 +84,7 @@ class KernelWorld final : public DeviceWorld {
   void ReadAsTenant(std::span<std::byte>, const TenantBuffer&) override { MCCS_CHECK(false); }
   void FailNext(const absl::Status&) override { MCCS_CHECK(false); }
 
+  void Kill(size_t rank) { kernels_[rank].Die(); }
   std::span<KernelQueue* const> queues() override { return queues_; }
   // The kernels wait for lanes, in the middle of a command.
   bool Settled(const DevicePlan&) override {
@@ -93,6 +96,30 @@ class KernelWorld final : public DeviceWorld {
   std::array<KernelQueue*, 2> queues_ = {&kernels_[0].queue(), &kernels_[1].queue()};
   KernelDevice device_{kernels_};
 };
+
+class KernelPlanContract : public DevicePlanContract {};
+
+// Why the communicator ends is known to the frontend, which sees the process end.
+TEST_P(KernelPlanContract, AProcessThatEndsIsNoErrorOfThePlan) {
+  const auto loaded = Load({Receives({Space::kReceived, 0, 0, 0}),
+                            Sums({{Space::kReceived, 0, 0, 0}, kFirstInput}, kFirstOutput, {0})});
+  Start(*loaded, 2);
+  Settle(*loaded);
+  EXPECT_FALSE(loaded->quiescent());
+  static_cast<KernelWorld&>(*world_).Kill(0);
+  for (int i = 0; i < 10; ++i) {
+    const absl::StatusOr<bool> moved = loaded->Poll();
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    EXPECT_FALSE(*moved);
+  }
+  EXPECT_FALSE(loaded->done());
+  EXPECT_TRUE(loaded->quiescent());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, KernelPlanContract,
+                         ::testing::Values(DeviceWorldMaker{
+                             "OnTheHost", [] { return std::make_unique<KernelWorld>(); }}),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DevicePlanContract,
                          ::testing::Values(DeviceWorldMaker{

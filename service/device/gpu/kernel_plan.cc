@@ -271,7 +271,8 @@ absl::StatusOr<bool> KernelPlan::Poll() {
     for (const size_t program : runner.programs)
       moved |= CopyCounters(programs_[program], *runner.queue);
   }
-  if (!finished) return moved;
+  // The communicator ends with the process, and the frontend knows why.
+  if (!finished || !ProcessesAlive()) return moved;
   for (Runner& runner : runners_) runner.published = false;
   if (absl::Status end = CheckEnd(); !end.ok()) {
     state_ = State::kFailed;
@@ -334,6 +335,12 @@ bool KernelPlan::CopyCounters(Receive& receive, bool* ring) {
 bool KernelPlan::KernelsFinished() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
     return !runner.published || runner.queue->Finished(runner.command);
+  });
+}
+
+bool KernelPlan::ProcessesAlive() const {
+  return std::ranges::all_of(runners_, [](const Runner& runner) {
+    return !runner.published || runner.queue->process().alive();
   });
 }
 

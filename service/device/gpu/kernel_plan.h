@@ -109,6 +109,7 @@ class KernelPlan final : public DevicePlan {
   bool CopyCounters(Send& send, bool* ring);
   bool CopyCounters(Receive& receive, bool* ring);
   bool KernelsFinished() const;
+  bool ProcessesAlive() const;
   // After all kernels have finished: OK, or one ended early.
   absl::Status CheckEnd() const;
   // No lane reads the tenant's buffers.
