@@ -35,6 +35,8 @@ struct Host {
   }
   static unsigned Thread() { return 0; }
   static unsigned Threads() { return 1; }
+  static unsigned Block() { return 0; }
+  static unsigned Blocks() { return 1; }
   static void Barrier() {}
   static bool Any(bool value) { return value; }
   static unsigned Count(bool value) { return value ? 1 : 0; }
@@ -82,11 +84,17 @@ bool RegisterHostKernels() {
       dlsym(RTLD_DEFAULT, "mccsEmulationRegisterKernel"));
   if (add == nullptr) return true;  // a GPU's driver
   const MccsEmulatedKernel kernels[] = {
-      Describe<&Spin<Host>>(kSpin),       Describe<&Copy<Host>>(kCopy),
-      Describe<&Echo<Host>>(kEcho),       Describe<&Step<Host>>(kStep),
-      Describe<&Mark<Host>>(kMark),       Describe<&Work<Host>>(kWork),
-      Describe<&Pauses<Host>>(kPauses),   Describe<&Empty>(kEmpty),
-      Describe<&EmptyWith<64>>(kEmpty64), Describe<&EmptyWith<4000>>(kEmpty4000),
+      Describe<&Spin<Host>>(kSpin),
+      Describe<&Copy<Host>>(kCopy),
+      Describe<&Echo<Host>>(kEcho),
+      Describe<&Step<Host>>(kStep),
+      Describe<&Mark<Host>>(kMark),
+      Describe<&Work<Host>>(kWork),
+      Describe<&Pauses<Host>>(kPauses),
+      Describe<&Stream<Host>>(kStream),
+      Describe<&Empty>(kEmpty),
+      Describe<&EmptyWith<64>>(kEmpty64),
+      Describe<&EmptyWith<4000>>(kEmpty4000),
   };
   for (const MccsEmulatedKernel& kernel : kernels) {
     if (add(&kernel) != 0) return false;

@@ -47,6 +47,7 @@ constexpr const char* kFirst[] = {
     "cost_of_launch",
     "latency_of_launch",
     "round_trip_of_words",
+    "bandwidth_of_copies",
     // The present fences and exports.
     "fences_across_processes",
     "fences_with_processor",

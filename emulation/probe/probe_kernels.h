@@ -55,6 +55,7 @@ inline constexpr Kernel<uint64_t*, const uint64_t*, uint64_t*> kStep{"probe_step
 inline constexpr Kernel<uint64_t*, uint64_t> kMark{"probe_mark"};
 inline constexpr Kernel<uint64_t, uint64_t*> kWork{"probe_work"};
 inline constexpr Kernel<uint64_t, uint64_t*, uint64_t*, uint64_t*> kPauses{"probe_pauses"};
+inline constexpr Kernel<const Unit*, Unit*, uint64_t> kStream{"probe_stream"};
 inline constexpr Kernel<> kEmpty{"probe_empty"};
 inline constexpr Kernel<ArgumentBytes<64>> kEmpty64{"probe_empty_64"};
 inline constexpr Kernel<ArgumentBytes<4000>> kEmpty4000{"probe_empty_4000"};

@@ -149,6 +149,19 @@ PROBE_BODY void Pauses(uint64_t duration_ns, uint64_t* longest, uint64_t* count,
   Machine::Store(sum, sum_ns);
 }
 
+struct alignas(16) Unit {
+  uint64_t low;
+  uint64_t high;
+};
+
+// Copies as fast as the memory allows, with all threads of all blocks.
+template <typename Machine>
+PROBE_BODY void Stream(const Unit* __restrict__ from, Unit* __restrict__ to, uint64_t units) {
+  const uint64_t threads = uint64_t{Machine::Threads()} * Machine::Blocks();
+  const uint64_t first = uint64_t{Machine::Threads()} * Machine::Block() + Machine::Thread();
+  for (uint64_t i = first; i < units; i += threads) to[i] = from[i];
+}
+
 // Kernels of no work, for the cost of launches by their arguments.
 template <size_t kBytes>
 struct ArgumentBytes {

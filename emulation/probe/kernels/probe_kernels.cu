@@ -25,6 +25,7 @@ struct Gpu {
   __device__ static unsigned Thread() { return threadIdx.x; }
   __device__ static unsigned Threads() { return blockDim.x; }
   __device__ static unsigned Block() { return blockIdx.x; }
+  __device__ static unsigned Blocks() { return gridDim.x; }
   __device__ static void Barrier() { __syncthreads(); }
   // Of all threads of the block; barriers, too.
   __device__ static bool Any(bool value) { return __syncthreads_or(value) != 0; }
@@ -73,6 +74,10 @@ __global__ void probe_work(uint64_t steps, uint64_t* result) {
 __global__ void probe_pauses(uint64_t duration_ns, uint64_t* longest, uint64_t* count,
                              uint64_t* sum) {
   mccs::probe::Pauses<Gpu>(duration_ns, longest, count, sum);
+}
+
+__global__ void probe_stream(const mccs::probe::Unit* from, mccs::probe::Unit* to, uint64_t units) {
+  mccs::probe::Stream<Gpu>(from, to, units);
 }
 
 __global__ void probe_empty() {}
