@@ -15,11 +15,14 @@ static_assert(sizeof(uint64_t) == kFigureBytes && sizeof(double) == kFigureBytes
 Ranks::Ranks(const JobPlace& place, int gpus_per_process, size_t buffer_bytes)
     : size_(place.world_size * gpus_per_process), local_(gpus_per_process) {
   const ncclUniqueId id = ExchangeUniqueId(place);
+  int devices = 0;
+  CUDA_OK(cudaGetDeviceCount(&devices));
   NCCL_OK(ncclGroupStart());
   for (int i = 0; i < gpus_per_process; ++i) {
     LocalRank& self = local_[i];
     self.rank = place.rank * gpus_per_process + i;
-    self.device = place.local_rank * gpus_per_process + i;
+    // Ranks share GPUs if there are more; NCCL rejects them unless NCCL_MULTI_RANK_GPU_ENABLE=1.
+    self.device = (place.local_rank * gpus_per_process + i) % std::max(devices, 1);
     CUDA_OK(cudaSetDevice(self.device));
     NCCL_OK(ncclCommInitRank(&self.comm, size_, id, self.rank));
   }
