@@ -7,7 +7,8 @@
 
 set(_package COMPONENT package EXCLUDE_FROM_ALL)
 set(_programs mccsd mccs-controller mccsctl mccs-lab)
-set(_nccl_programs collective_perf conformance dead_peer one_process_all_gpus one_rank_per_process)
+set(_nccl_programs call_latency collective_perf communicator_init conformance dead_peer graph_replays one_process_all_gpus
+    one_rank_per_process steady_job)
 
 # All targets of the package.
 add_custom_target(package_content DEPENDS ${_programs} ${_nccl_programs} cuda_probe mccs_nccl mccs_free_hooks
@@ -32,5 +33,7 @@ install(DIRECTORY shim/include/ DESTINATION include ${_package})
 install(DIRECTORY deploy DESTINATION . USE_SOURCE_PERMISSIONS ${_package})
 install(DIRECTORY examples DESTINATION . USE_SOURCE_PERMISSIONS ${_package} PATTERN CMakeLists.txt EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY "${MCCS_OUTPUT_DIR}/share/rdma_vms" DESTINATION share USE_SOURCE_PERMISSIONS ${_package} PATTERN __pycache__ EXCLUDE)
+install(PROGRAMS scripts/gpu-check DESTINATION bin ${_package})
+install(DIRECTORY tools/gpu_check DESTINATION share USE_SOURCE_PERMISSIONS ${_package} PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION . ${_package})
 install(FILES tools/package/README.md DESTINATION . ${_package})
