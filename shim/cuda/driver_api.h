@@ -36,6 +36,9 @@ struct DriverApi {
   CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags);
   CUresult (*StreamSynchronize)(CUstream stream);
+  CUresult (*StreamCreate)(CUstream* stream, unsigned flags);
+  CUresult (*StreamDestroy)(CUstream stream);
+  CUresult (*StreamWaitEvent)(CUstream stream, CUevent event, unsigned flags);
   CUresult (*MemHostRegister)(void* address, size_t bytes, unsigned flags);
   CUresult (*MemHostUnregister)(void* address);
   CUresult (*MemHostGetDevicePointer)(CUdeviceptr* device_address, void* address, unsigned flags);

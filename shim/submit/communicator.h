@@ -30,6 +30,7 @@
 #include "shim/buffers/buffer_export.h"
 #include "shim/buffers/registrations.h"
 #include "shim/config/comm_config.h"
+#include "shim/cuda/side_stream.h"
 #include "shim/daemon/fence.h"
 #include "shim/daemon/work_ring.h"
 #include "shim/submit/captured_work.h"
@@ -61,7 +62,8 @@ struct SubmissionState {
         buffers(session->driver, session->buffers, only_device),
         unposted(session->buffers.leases(), submit_lock),
         staging(session->staging, device),
-        captures(session, comm_handle) {}
+        captures(session, comm_handle),
+        side(session->driver, device.context) {}
 
   WorkRing ring;
   StreamSlots slots;
@@ -69,6 +71,7 @@ struct SubmissionState {
   UnpostedCalls unposted;
   StagingMemory staging;
   Captures captures;
+  SideStream side;
 };
 
 class Communicator {

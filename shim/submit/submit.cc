@@ -129,6 +129,7 @@ absl::Status GroupWork::Submit() {
   for (Batch& batch : batches_) {
     if (status.ok() && batch.capture != 0) status = Register(batch);
   }
+  if (status.ok()) status = SeparateKernels();
   for (Batch& batch : batches_) {
     if (status.ok()) status = WriteReady(batch);
   }
@@ -201,6 +202,30 @@ absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
       "rank ", batch.comm->rank(), unmatched > 0 ? " sends to itself" : " receives from itself",
       " without the matching ", unmatched > 0 ? "ncclRecv" : "ncclSend",
       " in the same group; put both between ncclGroupStart and ncclGroupEnd"));
+}
+
+bool GroupWork::SharesStream(const Batch& batch) const {
+  for (const Batch& earlier : batches_) {
+    if (&earlier == &batch) break;
+    if (earlier.comm->context() != batch.comm->context()) continue;
+    for (const StreamUse& use : earlier.streams) {
+      if (use.stream == batch.streams[0].stream) return true;
+    }
+  }
+  return false;
+}
+
+// The batch's streams all wait for "done"; the daemon waits for all of them, as for any stream of
+// the group. Captured groups keep the order of their calls.
+absl::Status GroupWork::SeparateKernels() {
+  for (Batch& batch : batches_) {
+    if (batch.comm->page().kernel_region() == nullptr || batch.capture != 0) continue;
+    if (batch.streams.size() >= wire::kReadySlots || !SharesStream(batch)) continue;
+    MCCS_ASSIGN_OR_RETURN(const CUstream side,
+                          batch.comm->submission_state().side.After(batch.streams[0].stream));
+    batch.streams.insert(batch.streams.begin(), {side, wire::kNoReadySlot, 0});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GroupWork::PlaceStaged() {

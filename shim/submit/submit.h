@@ -82,6 +82,10 @@ class GroupWork {
   absl::Status CheckAll();
   // A message of a rank to itself must have its receive in the same group: otherwise it never ends.
   absl::Status CheckSelfMessages(const Batch& batch) const;
+  // A group's kernels run at the same time, whatever order each rank gives its communicators: a
+  // kernel moves to its communicator's side stream if an earlier communicator uses the same stream.
+  absl::Status SeparateKernels();
+  bool SharesStream(const Batch& batch) const;
   // Allocates staging memory, before anything is enqueued.
   absl::Status PlaceStaged();
   // Creates the graph's lease of a captured group.
