@@ -1,5 +1,6 @@
 """Runs unittest cases with the output of a GoogleTest program: the same lines on stdout and, with
-MCCS_TEST_REPORTS=DIRECTORY, the same report, so that scripts/count_results counts every case."""
+MCCS_TEST_REPORTS=DIRECTORY, the same report, so that scripts/count_results counts every case. MCCS_TEST_NAME is the
+report's name if the test runs under several names. A case that runs many tests adds their number to `self.tests_run`."""
 import os
 import sys
 import time
@@ -31,9 +32,12 @@ class _Result(unittest.TestResult):
             print(text.rstrip())
         print(f"[{head:>9} ] {_label(test)} ({seconds * 1000:.0f} ms)", flush=True)
         group, name = _label(test).rsplit(".", 1)
+        tests_run = getattr(test, "tests_run", 0)
         case = ElementTree.SubElement(
             self.report, "testcase", classname=group, name=name, status="run", time=f"{seconds:.3f}",
             result="skipped" if kind == "skipped" else "completed")
+        if tests_run:
+            case.set("tests", str(tests_run))
         if kind:
             ElementTree.SubElement(case, kind, message=text)
 
@@ -92,5 +96,6 @@ def main():
     directory = os.environ.get("MCCS_TEST_REPORTS")
     if directory:
         os.makedirs(directory, exist_ok=True)
-        ElementTree.ElementTree(result.report).write(os.path.join(directory, program + ".xml"))
+        name = os.environ.get("MCCS_TEST_NAME", program)
+        ElementTree.ElementTree(result.report).write(os.path.join(directory, name + ".xml"))
     sys.exit(0 if result.wasSuccessful() else 1)

@@ -15,6 +15,8 @@ import cases  # noqa: E402,F401  (the tests' main)
 BIN = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin"))
 LIB = BIN.parent / "lib"
 SANITIZED = bool(os.environ.get("MCCS_TEST_SANITIZE"))
+# mccs-lab reads it too: kernels of the programs' own processes run the collectives, on emulated GPUs.
+ON_KERNELS = os.environ.get("MCCS_GPU") == "emulated"
 
 # Longer than any step of these tests takes: a longer one hangs.
 TIMEOUT_S = 180
@@ -28,6 +30,10 @@ def require_built(*names):
         path = BIN / name
         if not path.exists():
             raise unittest.SkipTest(f"{path} is not built; run scripts/build")
+
+
+# For tests with memory that is not from cudaMalloc (docs/decisions/0066-kernels-of-tenants.md).
+not_on_kernels_yet = unittest.skipIf(ON_KERNELS, "kernels cannot use memory that is not from cudaMalloc yet")
 
 
 def program(name):

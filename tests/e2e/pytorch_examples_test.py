@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: results over MCCS equal those over Gloo and in a single process."""
-from lab_world import ROOT, cases
+from lab_world import ROOT, cases, not_on_kernels_yet
 from pytorch_world import LabTestCase, require_package
 
 EXAMPLES = ROOT / "examples/pytorch"
@@ -36,6 +36,7 @@ class Examples(ExampleCase):
     def test_data_parallel_with_two_ranks_on_each_host(self):
         self.assert_learns_the_same("ddp.py", options=())
 
+    @not_on_kernels_yet
     def test_data_parallel_in_expandable_segments(self):
         self.assert_learns_the_same("ddp.py", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 
@@ -78,11 +79,10 @@ class Examples(ExampleCase):
         self.assertIn("losses agree", result.stdout)
 
     def test_torchrun_starts_them_on_one_host(self):
-        for host in ("h0", "h1"):
-            result = self.exec_on_lab(host, "torchrun", "--standalone", "--nproc-per-node", 2, EXAMPLES / "ddp.py",
-                                      "--steps", 2)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            self.assertIn("losses agree", result.stdout)
+        result = self.exec_on_lab("h0", "torchrun", "--standalone", "--nproc-per-node", 2, EXAMPLES / "ddp.py",
+                                  "--steps", 2)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("losses agree", result.stdout)
 
     def test_torchruns_of_all_hosts_meet_by_rendezvous(self):
         command = ('exec torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job '

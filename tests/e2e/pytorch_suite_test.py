@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's own distributed tests, backend nccl, with 2 and with 4 ranks on two hosts.
 
-Runs a quarter of them, or all with MCCS_TEST_PYTORCH=all (scripts/test --pytorch-all).
+Runs a quarter of them, another one where kernels run the collectives (MCCS_GPU=emulated), or all with
+MCCS_TEST_PYTORCH=all (scripts/test --pytorch-all).
 They run first, in one process (pytorch_suite.py); then this program reports each of them as a test case.
 """
 import json
@@ -11,13 +12,14 @@ import subprocess
 import tempfile
 import unittest
 
-from lab_world import ROOT, Lab, cases, environment, program
+from lab_world import ON_KERNELS, ROOT, Lab, cases, environment, program
 from pytorch_world import require_pytorch
 import torch_world
 
 SUITE = ROOT / "tests/e2e/pytorch_suite.py"
 ALL = os.environ.get("MCCS_TEST_PYTORCH") == "all"
 EVERY = 1 if ALL else 4
+OFFSET = 2 if ON_KERNELS and not ALL else 0
 # Timeout of one test of the suite, and of the whole suite.
 TEST_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 4 * 3600
@@ -55,13 +57,13 @@ def run_suite(ranks):
         env = environment(WORLD_SIZE=str(ranks), MCCS_TEST_HOSTS=json.dumps(hosts), OMP_NUM_THREADS="1",
                           DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(TEST_TIMEOUT_S))
         # Result lines go to stdout, the ranks' stderr goes to a file.
-        log = ROOT / f"build/pytorch-suite-{ranks}.log"
+        log = ROOT / f"build/pytorch-suite-{ranks}{'-on-kernels' if ON_KERNELS else ''}.log"
         print(f"# PyTorch's distributed tests, {ranks} ranks on two hosts, one of {EVERY}; details in {log}",
               flush=True)
         with log.open("w") as errors:
             subprocess.run([program("mccs-lab"), "exec", "--name", lab.name, "h0", "--", str(torch_world.python()),
-                            str(SUITE), "--every", str(EVERY), "--results", results.name,
-                            "--without", *NOT_RUN[ranks]],
+                            str(SUITE), "--every", str(EVERY), "--offset", str(OFFSET),
+                            "--results", results.name, "--without", *NOT_RUN[ranks]],
                            env=env, stderr=errors, stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S, check=True)
         return json.load(results) + [{"test": test, "outcome": "skipped", "reason": reason}
                                      for test, reason in NOT_RUN[ranks].items()]

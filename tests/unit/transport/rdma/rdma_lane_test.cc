@@ -113,8 +113,15 @@ TEST_F(RdmaLaneTest, TheDeviceLimitsAQueuePairToTheSumOfItsLanes) {
   lane.send.reset();
 }
 
+// One thread runs all of it: the thread sanitizer, which takes six times as long, finds as much with
+// fewer peers.
+#ifdef __SANITIZE_THREAD__
+constexpr size_t kPeers = 128;
+#else
+constexpr size_t kPeers = 1'024;
+#endif
+
 TEST_F(RdmaLaneTest, ManyPeersNeedOneQueuePairPerClass) {
-  constexpr size_t kPeers = 1'024;
   constexpr uint8_t kClasses = 4;
   constexpr int kLanesPerClass = 2;
   Start(kPeers + 1);
