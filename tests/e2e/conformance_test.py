@@ -65,7 +65,7 @@ class Conformance(unittest.TestCase):
                        env=environment(NCCL_MULTI_RANK_GPU_ENABLE="1"))
 
     def test_random_programs(self):
-        self.suite("--random", "--seeds", SEEDS, timeout=RANDOM_TIMEOUT_S)
+        self.suite("--random", "--seeds", SEEDS, options=("--ranks-per-host", 2), timeout=RANDOM_TIMEOUT_S)
 
     def test_ranks_that_wait_for_one_that_left(self):
         for job in self.long_tests:
