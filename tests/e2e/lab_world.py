@@ -32,10 +32,6 @@ def require_built(*names):
             raise unittest.SkipTest(f"{path} is not built; run scripts/build")
 
 
-# For tests with memory that is not from cudaMalloc (docs/decisions/0066-kernels-of-tenants.md).
-not_on_kernels_yet = unittest.skipIf(ON_KERNELS, "kernels cannot use memory that is not from cudaMalloc yet")
-
-
 def program(name):
     require_built(name)
     return str(BIN / name)

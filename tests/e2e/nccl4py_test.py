@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """NCCL's Python bindings on two hosts, in PyTorch's environment: examples/nccl4py, and the parts of cuda.core that
 NVIDIA's examples use."""
-from lab_world import ROOT, cases, not_on_kernels_yet
+from lab_world import ROOT, cases
 from pytorch_world import LabTestCase, require_package
 
 EXAMPLE = ROOT / "examples/nccl4py/all_reduce.py"
@@ -64,11 +64,9 @@ class Nccl4Py(LabTestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         return result.stdout
 
-    @not_on_kernels_yet
     def test_the_example_reduces_over_all_gpus(self):
         self.assertEqual(self.assert_runs(EXAMPLE).count("each 10, 0 wrong"), 4)
 
-    @not_on_kernels_yet
     def test_the_example_reduces_with_one_rank_on_each_host(self):
         output = self.assert_runs(EXAMPLE, "--count", 12345, options=("--ranks-per-host", 1))
         self.assertEqual(output.count("12345 elements, each 3, 0 wrong"), 2)
@@ -77,7 +75,6 @@ class Nccl4Py(LabTestCase):
         output = self.assert_runs("-c", ALL_GPUS, options=("--ranks", 1), MCCS_EMULATED_MEMORY="1G")
         self.assertIn("ranks [(0, 2, 0), (1, 2, 1)]", output)
 
-    @not_on_kernels_yet
     def test_tensors_of_pytorch_on_a_stream_of_pytorch(self):
         self.assertEqual(self.assert_runs("-c", TENSORS).count("right"), 4)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: results over MCCS equal those over Gloo and in a single process."""
-from lab_world import ROOT, cases, not_on_kernels_yet
+from lab_world import ROOT, cases
 from pytorch_world import LabTestCase, require_package
 
 EXAMPLES = ROOT / "examples/pytorch"
@@ -36,7 +36,6 @@ class Examples(ExampleCase):
     def test_data_parallel_with_two_ranks_on_each_host(self):
         self.assert_learns_the_same("ddp.py", options=())
 
-    @not_on_kernels_yet
     def test_data_parallel_in_expandable_segments(self):
         self.assert_learns_the_same("ddp.py", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 

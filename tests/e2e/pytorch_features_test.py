@@ -6,7 +6,7 @@ import pickle
 import signal
 import tempfile
 
-from lab_world import ROOT, cases, not_on_kernels_yet
+from lab_world import ROOT, cases
 from pytorch_world import LabTestCase
 
 PROGRAM = ROOT / "tests/e2e/pytorch_features.py"
@@ -36,7 +36,6 @@ class Features(LabTestCase):
     def test_the_allocators_segments_are_registered(self):
         self.assert_right("registered", TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
 
-    @not_on_kernels_yet
     def test_a_pool_takes_its_memory_from_the_process_groups_allocator(self):
         self.assert_right("pool")
 

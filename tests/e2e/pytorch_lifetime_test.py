@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The daemon does not hold memory that PyTorch's allocator returns to the GPU."""
-from lab_world import LIB, cases, not_on_kernels_yet
+from lab_world import LIB, cases
 from pytorch_world import LabTestCase
 
 # GPU memory for one tensor and PyTorch's pool for small ones, but not for two tensors.
@@ -46,13 +46,11 @@ class Lifetime(LabTestCase):
                            TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
 
     # Segments in one range of virtual memory; emptying the cache unmaps them.
-    @not_on_kernels_yet
     def test_segments_that_grow_and_are_emptied(self):
         self.assert_enough(MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
                            TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC="1")
 
     # By default PyTorch creates segments that other processes cannot map: they are staged, which takes one block more.
-    @not_on_kernels_yet
     def test_segments_that_cannot_be_shared_are_staged(self):
         self.assert_enough(room="100M", MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 
