@@ -88,6 +88,15 @@ bool StagingPool::IsIdle(const StagingBlock& block) const {
   return driver_.EventQuery(block.idle) == CUDA_SUCCESS;
 }
 
+absl::Status StagingPool::OrderAfter(StagingBlock& block, CUstream stream) const {
+  if (!block.copies_out) return absl::OkStatus();
+  if (IsIdle(block)) {
+    block.copies_out = false;
+    return absl::OkStatus();
+  }
+  return CheckCuda(driver_, driver_.StreamWaitEvent(stream, block.idle, 0), "cuStreamWaitEvent");
+}
+
 void StagingPool::Trim() {
   std::vector<std::unique_ptr<StagingBlock>> freed;
   {

@@ -33,8 +33,9 @@ struct StagingBlock {
   CUdeviceptr address = 0;
   uint64_t bytes = 0;
   std::optional<SharedHostMemory> host = std::nullopt;  // none: memory of cuMemAlloc
-  CUevent idle = nullptr;  // after the last copy out; complete also before the first one
-  uint64_t key = 0;        // the borrower's key of a stream or capture
+  CUevent idle = nullptr;   // after the last copy out; complete also before the first one
+  bool copies_out = false;  // copies before `idle` write the program's memory
+  uint64_t key = 0;         // the borrower's key of a stream or capture
   // The graph whose copies use it, if any: it may be launched at any time.
   std::weak_ptr<CaptureLease> graph;
 };
@@ -60,6 +61,9 @@ class StagingPool {
   void Trim();
 
   bool IsIdle(const StagingBlock& block) const;
+  // Later work of the stream begins after the copies out of the block, if there are any. REQUIRES:
+  // the stream is not captured. Errors: kUnknown, CUDA's.
+  absl::Status OrderAfter(StagingBlock& block, CUstream stream) const;
 
  private:
   absl::StatusOr<std::unique_ptr<StagingBlock>> Allocate(const DeviceBinding& device,

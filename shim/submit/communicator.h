@@ -70,6 +70,8 @@ struct SubmissionState {
   RecentBuffers buffers;
   UnpostedCalls unposted;
   StagingMemory staging;
+  // The key of the last group's stream; none: it had several.
+  std::optional<uint64_t> last_stream;
   Captures captures;
   SideStream side;
 };

@@ -67,6 +67,14 @@ bool StagingMemory::IsFree(const StagingBlock& block) const {
   return block.graph.expired() && pool_.IsIdle(block);
 }
 
+absl::Status StagingMemory::OrderAfterCopies(CUstream stream, uint64_t key) {
+  for (const auto& block : blocks_) {
+    if (block->key == key) continue;
+    MCCS_RETURN_IF_ERROR(pool_.OrderAfter(*block, stream));
+  }
+  return absl::OkStatus();
+}
+
 void StagingMemory::ReturnIdleBlocks() {
   std::erase_if(blocks_, [&](std::unique_ptr<StagingBlock>& block) {
     if (!IsFree(*block)) return false;
@@ -167,6 +175,12 @@ absl::Status StagedGroup::Copy(const Call& call, CUdeviceptr to, CUdeviceptr fro
                    absl::StrCat("cannot copy ", bytes, " bytes between a buffer and its staging"));
 }
 
+bool StagedGroup::CopiesIn(const Communicator& comm) const {
+  return std::ranges::any_of(calls_, [&](const Call& call) {
+    return call.comm == &comm && (call.sides.send.bytes | call.sides.scalar.bytes) != 0;
+  });
+}
+
 absl::Status StagedGroup::CopyIn(const Communicator& comm) const {
   for (const Call& call : calls_) {
     if (call.comm != &comm) continue;
@@ -185,6 +199,7 @@ absl::Status StagedGroup::CopyOut(const Communicator& comm) const {
     if (call.comm != &comm || side.bytes == 0 || call.sides.recv_prefilled) continue;
     const CUdeviceptr staging = uses_[call.use].block->address;
     MCCS_RETURN_IF_ERROR(Copy(call, side.user, staging + side.at, side.bytes));
+    uses_[call.use].block->copies_out = true;
   }
   for (const Use& use : uses_) {
     if (use.comm != &comm || use.need.graph != nullptr) continue;

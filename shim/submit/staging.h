@@ -58,6 +58,10 @@ class StagingMemory {
   // `taken`: blocks of the same group, whose copies are not enqueued yet.
   absl::StatusOr<StagingBlock*> Reserve(const Need& need, std::span<StagingBlock* const> taken);
 
+  // Later work of the stream with this key begins after the copies that earlier groups of other
+  // streams have enqueued. As StagingPool::OrderAfter.
+  absl::Status OrderAfterCopies(CUstream stream, uint64_t key);
+
   // Returns all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Return.
   void ReturnIdleBlocks();
   // Returns all blocks: those of graphs when the graphs are destroyed. REQUIRES: as
@@ -98,6 +102,8 @@ class StagedGroup {
   // Writes the pieces' places into the record. REQUIRES: Place was ok.
   void WritePlaces(const Call& call, wire::WorkRecord& record) const;
 
+  // Whether a call of the communicator reads from staging memory.
+  bool CopiesIn(const Communicator& comm) const;
   // Enqueue the copies of one communicator's calls, each on its call's stream. REQUIRES: the
   // communicator's context is current.
   absl::Status CopyIn(const Communicator& comm) const;

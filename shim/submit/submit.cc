@@ -295,11 +295,30 @@ absl::Status GroupWork::Register(Batch& batch) {
   return absl::OkStatus();
 }
 
+absl::Status GroupWork::OrderCopies(const Batch& batch) const {
+  Communicator& comm = *batch.comm;
+  SubmissionState& side = comm.submission_state();
+  const uint64_t last = side.ring.last_sequence();
+  const bool waits = staged_.CopiesIn(comm) && comm.page().region().done.value.load() < last;
+  for (const StreamUse& use : batch.streams) {
+    const uint64_t key = StreamKey(comm.driver(), use.stream);
+    MCCS_RETURN_IF_ERROR(side.staging.OrderAfterCopies(use.stream, key));
+    // The last group's own stream has waited for it.
+    if (!waits || side.last_stream == key) continue;
+    MCCS_RETURN_IF_ERROR(
+        CheckCuda(comm.driver(),
+                  comm.session()->stream_wait.Enqueue(use.stream, comm.page().done_address(), last),
+                  "cannot enqueue a wait on the stream"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status GroupWork::WriteReady(Batch& batch) {
   Communicator& comm = *batch.comm;
   SubmissionState& side = comm.submission_state();
   const wire::CommRegion& region = comm.page().region();
   ScopedContext context(comm.driver(), comm.context());
+  if (batch.capture == 0) MCCS_RETURN_IF_ERROR(OrderCopies(batch));
   if (!staged_.empty()) MCCS_RETURN_IF_ERROR(staged_.CopyIn(comm));
   for (StreamUse& use : batch.streams) {
     if (batch.capture != 0) {
@@ -351,6 +370,9 @@ absl::Status GroupWork::PushAll() {
     if (batch.capture != 0) continue;
     SubmissionState& side = batch.comm->submission_state();
     batch.last_sequence = side.ring.last_sequence();
+    side.last_stream.reset();
+    if (batch.streams.size() == 1)
+      side.last_stream = StreamKey(batch.comm->driver(), batch.streams[0].stream);
     // Records that are not in the ring will not run: the streams wait for the communicator's end.
     if (batch.broken) ++batch.last_sequence;
     for (const StreamUse& use : batch.streams) side.slots.MarkPosted(use.slot, batch.last_sequence);

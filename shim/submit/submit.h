@@ -95,6 +95,9 @@ class GroupWork {
   // Keeps the record's buffers exported as long as the graph lives.
   static void PinBuffers(const wire::WorkRecord& record, const Communicator& comm,
                          CaptureLease& lease);
+  // The operations of a communicator run in the order of their calls. The copies of staged buffers
+  // are work of streams, which other streams do not wait for by themselves.
+  absl::Status OrderCopies(const Batch& batch) const;
   absl::Status WriteReady(Batch& batch);
   void ReclaimSlots();
   // Under the submit lock. From now on only the ring refers to their buffers, if anything does.

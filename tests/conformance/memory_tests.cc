@@ -111,6 +111,28 @@ CONFORMANCE_TEST(memory, pool_memory_on_several_streams_of_one_group) {
   t.Wait(second);
 }
 
+// The operations of a communicator run in the order of their calls, whatever their streams.
+CONFORMANCE_TEST(memory, pool_memory_of_an_operation_on_another_stream) {
+  ncclComm_t comm = t.World();
+  cudaStream_t first = t.NewStream(), second = t.NewStream();
+  IntBuffer sum(t, kCount, second);
+  for (int i = 1; t.ok() && i <= 5; ++i) {
+    void* memory = nullptr;
+    CUDA_OK(t, cudaMallocAsync(&memory, kBytes, first));
+    IntBuffer shared(t, memory, kCount, first);
+    shared.Fill(i);
+    NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, first));
+    NCCL_OK(t, ncclAllReduce(memory, sum.data(), kCount, ncclInt32, ncclSum, comm, second));
+    NCCL_OK(t, ncclAllReduce(sum.data(), memory, kCount, ncclInt32, ncclSum, comm, second));
+    NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclMax, comm, first));
+    sum.Expect(i * t.size() * t.size(), "the sum of sums");
+    shared.Expect(i * t.size() * t.size() * t.size(), "the last sum");
+    t.Wait(second);
+    CUDA_OK(t, cudaFreeAsync(memory, first));
+    t.Wait(first);
+  }
+}
+
 // Two buffers of one allocation, at an odd element, up to its last byte.
 CONFORMANCE_TEST(memory, anywhere_in_an_allocation) {
   const auto [comm, stream] = OnWorld(t);
