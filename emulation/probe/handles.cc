@@ -1,6 +1,8 @@
 // Handles of GPU memory for others than CUDA processes of this host: dma-buf descriptors for NICs,
 // fabric handles for other hosts.
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "emulation/probe/figures.h"
@@ -93,6 +95,31 @@ PROBE_CHECK(dma_buf_without_rdma_flag, "so has virtual memory that was created w
   PROBE_PASSES(memory.Make(SharingMethod::kDescriptor, kExportBytes));
   if (!has) return SkipWithoutDmaBuf(memory.address());
   return ExportDmaBuf(memory.address(), memory.bytes(), "the mapping");
+}
+
+// The daemon receives descriptors from processes that it does not trust, and closes only files
+// whose close cannot take as long as a process likes.
+PROBE_CHECK(descriptors_are_files_of_the_driver,
+            "descriptors of virtual memory are NVIDIA's character devices (major 195)") {
+  constexpr unsigned kNvidiaMajor = 195;
+  const CUmemAllocationProp properties = DeviceMemory(0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CUmemGenericAllocationHandle handle = 0;
+  int fd = -1;
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaFree(nullptr));
+  PROBE_CALL(cuMemCreate(&handle, kExportBytes, &properties, 0));
+  PROBE_CALL(
+      cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  struct stat file {};
+  PROBE_EXPECT(fstat(fd, &file) == 0, "fstat failed");
+  char name[128] = {};
+  const std::string link = Text("/proc/self/fd/%d", fd);
+  PROBE_EXPECT(readlink(link.c_str(), name, sizeof(name) - 1) > 0, "readlink failed");
+  const std::string what = Text("%s, mode %o, device %u:%u", name, file.st_mode,
+                                major(file.st_rdev), minor(file.st_rdev));
+  if (S_ISREG(file.st_mode)) return Pass("memory file of the emulation: " + what);
+  PROBE_EXPECT(S_ISCHR(file.st_mode) && major(file.st_rdev) == kNvidiaMajor, what);
+  return Pass(what);
 }
 
 // The second process: reads and overwrites the memory of a fabric handle.

@@ -1,6 +1,8 @@
 #include "service/device/gpu/gpu_importer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <cstring>
@@ -13,6 +15,9 @@
 
 namespace mccs {
 namespace {
+
+// Of NVIDIA's character devices, in Linux's list of assigned numbers (admin-guide/devices.txt).
+constexpr unsigned kNvidiaMajor = 195;
 
 class GpuMemory final : public Region {
  public:
@@ -29,6 +34,11 @@ absl::StatusOr<UniqueFd> Duplicate(int fd) {
 }
 
 }  // namespace
+
+bool IsGpuFile(int fd) {
+  struct stat file {};
+  return fstat(fd, &file) == 0 && S_ISCHR(file.st_mode) && major(file.st_rdev) == kNvidiaMajor;
+}
 
 absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& offer) {
   const bool descriptor = offer.kind != wire::ExportKind::kCudaIpc;

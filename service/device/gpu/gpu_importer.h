@@ -11,6 +11,10 @@
 
 namespace mccs {
 
+// Whether the descriptor is a file of NVIDIA's driver, as those of virtual memory are. Closing it
+// does not call a process.
+bool IsGpuFile(int fd);
+
 // Errors: kInvalidArgument: invalid offer; kUnimplemented: a range of several allocations.
 class GpuImporter final : public MemoryImporter {
  public:

@@ -1,13 +1,20 @@
 // Memory on GPUs stays unmapped, and memory of the host is mapped.
 #include "service/device/gpu/gpu_importer.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/shared_region.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 namespace gpu_importer_test {
@@ -80,6 +87,18 @@ TEST(GpuImporter, RejectsWhatNoKernelCouldUse) {
 TEST(GpuImporter, RejectsMemoryOfTheHostThatIsShorterThanOffered) {
   SharedRegion memory = *SharedRegion::Create("test", kBytes / 4);
   ExpectRejected(Offer(wire::ExportKind::kHostMemory, memory.TakeFd()), "bytes");
+}
+
+// Opened with O_PATH, because no driver serves the device here.
+TEST(GpuImporter, KnowsTheFilesOfTheDriver) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("nvidiactl");
+  if (mknod(path.c_str(), S_IFCHR | 0600, makedev(195, 255)) != 0)
+    GTEST_SKIP() << "cannot make a device file: " << std::strerror(errno);
+  EXPECT_TRUE(IsGpuFile(UniqueFd(open(path.c_str(), O_PATH | O_CLOEXEC)).get()));
+  EXPECT_FALSE(IsGpuFile(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)).get()));
+  EXPECT_FALSE(IsGpuFile(SharedRegion::Create("test", kBytes)->fd()));
+  EXPECT_FALSE(IsGpuFile(-1));
 }
 
 TEST(GpuImporter, RangesOfSeveralAllocationsAreLeftToStaging) {
