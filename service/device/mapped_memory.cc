@@ -58,6 +58,16 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
 
 bool IsMemoryFile(int fd) { return IdentifyMemoryFile(fd, 0).ok(); }
 
+bool IsCharacterDevice(int fd, unsigned major) {
+  const absl::StatusOr<struct statx> st = CachedStat(fd, 0);
+  return st.ok() && S_ISCHR(st->stx_mode) && st->stx_rdev_major == major;
+}
+
+uint64_t CachedSize(int fd) {
+  const absl::StatusOr<struct statx> st = CachedStat(fd, 0);
+  return st.ok() ? st->stx_size : 0;
+}
+
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
   const int seals = fcntl(fd, F_GET_SEALS);

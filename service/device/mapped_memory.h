@@ -36,6 +36,11 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
 // but the last close takes as long as the file is large (MemoryMapper::Close).
 bool IsMemoryFile(int fd);
 
+// Whether it is a character device with this major number. As above, no file server is asked.
+bool IsCharacterDevice(int fd, unsigned major);
+// The size of the file, as far as the kernel knows it; 0: unknown.
+uint64_t CachedSize(int fd);
+
 // Returns the file's size. Rejects a file that can shrink, is empty, or is shorter than offered.
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer);
 

@@ -1,6 +1,6 @@
-// Memory that the daemon can work on, with its identity, and parts of it. Everything between a
-// tenant's work record and a lane refers to memory in this way, so that a transport can find what a
-// NIC needs of it (its registration), and a device where it is.
+// Memory that the daemon, or kernels for it, can work on, with its identity, and parts of it.
+// Everything between a tenant's work record and a lane refers to memory in this way, so that a
+// transport can find what a NIC needs of it (its registration), and a device where it is.
 #ifndef MCCS_SERVICE_DEVICE_REGION_H_
 #define MCCS_SERVICE_DEVICE_REGION_H_
 
@@ -110,6 +110,7 @@ struct RegionSpan {
   uint64_t offset = 0;             // bytes from the start of the region
   uint64_t bytes = 0;
 
+  // REQUIRES: the daemon has mapped the region.
   std::byte* address() const { return region == nullptr ? nullptr : region->address() + offset; }
   // The `bytes` bytes from `begin` on. REQUIRES: within this span.
   RegionSpan Part(uint64_t begin, uint64_t part_bytes) const {

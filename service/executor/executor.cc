@@ -43,10 +43,12 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   MCCS_CHECK(plan->programs.size() == channels_.size());
   Loaded loading;
   loading.plan = plan;
-  loading.form = device_.lanes_reach_buffers() ? plan : std::make_shared<const Plan>(Staged(*plan));
-  PlanToLoad to_load{.plan = loading.form, .ports = {}, .shape = shape_, .skew = operation.skew};
+  loading.device_form =
+      device_.lanes_reach_buffers() ? plan : std::make_shared<const Plan>(Staged(*plan));
+  PlanToLoad to_load{
+      .plan = loading.device_form, .ports = {}, .shape = shape_, .skew = operation.skew};
   for (size_t c = 0; c < channels_.size(); ++c) {
-    const Program& program = loading.form->programs[c];
+    const Program& program = loading.device_form->programs[c];
     loading.lanes.push_back(LanesOf(program));
     MCCS_ASSIGN_OR_RETURN(ProgramFeeds feeds, channels_[c].MakeFeeds(program, loading.lanes[c]));
     to_load.ports.push_back(feeds.Ports());
@@ -74,12 +76,12 @@ void Executor::Begin(Loaded& loaded) {
   loaded.runs.clear();
   loaded.runs.reserve(channels_.size());  // feeds hold their addresses
   for (size_t c = 0; c < channels_.size(); ++c) {
-    const Program& program = loaded.form->programs[c];
+    const Program& program = loaded.device_form->programs[c];
     const LaneRun& run = loaded.runs.emplace_back(LaneRun{
         .program = &program,
         .rounds = program.steps.empty() ? 0 : operation.binding.geometry->rounds(program.channel),
         .skew = operation.skew,
-        .memory = SliceMemory(*loaded.form, program, operation.binding),
+        .memory = SliceMemory(*loaded.device_form, program, operation.binding),
         .tag = &operation.tag,
         .stamps = operation.stamps});
     const ProgramLanes& lanes = loaded.lanes[c];

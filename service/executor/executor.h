@@ -89,9 +89,9 @@ class Executor {
 
  private:
   struct Loaded {
-    std::shared_ptr<const Plan> plan;  // as the operations name it
-    std::shared_ptr<const Plan> form;  // as the device runs it: the same, or Staged
-    std::vector<ProgramLanes> lanes;  // by channel
+    std::shared_ptr<const Plan> plan;         // as the operations name it
+    std::shared_ptr<const Plan> device_form;  // what the device runs: the same, or Staged
+    std::vector<ProgramLanes> lanes;          // by channel
     std::vector<ProgramFeeds> feeds;
     std::unique_ptr<DevicePlan> device_plan;
     // Of the current operation:

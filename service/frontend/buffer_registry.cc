@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 
 namespace mccs {
+
 absl::Status BufferRegistry::CheckLimit() const {
   if (buffers_.size() + pending_whole_ < kMaxBuffersPerProcess) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("too many buffers: this process has registered ",

@@ -12,7 +12,7 @@ absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
   const Region::KernelAccess* access = region.kernel_access();
   if (access == nullptr) {
     return absl::FailedPreconditionError(
-        "the memory of a call cannot be used by kernels: it is not from cudaMalloc");
+        "the memory of a call cannot be used by kernels: its process gave no address for them");
   }
   if (access->owner == process_) return access->owner_address;
   const auto [at, added] = mappings_.try_emplace(region.id().value());

@@ -1,8 +1,6 @@
 #include "service/device/gpu/gpu_importer.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <cstring>
@@ -21,7 +19,13 @@ constexpr unsigned kNvidiaMajor = 195;
 
 class GpuMemory final : public Region {
  public:
-  explicit GpuMemory(uint64_t bytes) : Region(RegionKind::kTenant, nullptr, bytes) {}
+  // `file_bytes`: of the offered descriptor's file.
+  GpuMemory(uint64_t bytes, uint64_t file_bytes)
+      : Region(RegionKind::kTenant, nullptr, bytes), file_bytes_(file_bytes) {}
+  uint64_t LargestFile() const override { return file_bytes_; }
+
+ private:
+  const uint64_t file_bytes_;
 };
 
 // The region's own descriptor: the offer's belongs to the message.
@@ -35,10 +39,7 @@ absl::StatusOr<UniqueFd> Duplicate(int fd) {
 
 }  // namespace
 
-bool IsGpuFile(int fd) {
-  struct stat file {};
-  return fstat(fd, &file) == 0 && S_ISCHR(file.st_mode) && major(file.st_rdev) == kNvidiaMajor;
-}
+bool IsGpuFile(int fd) { return IsCharacterDevice(fd, kNvidiaMajor); }
 
 absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& offer) {
   const bool descriptor = offer.kind != wire::ExportKind::kCudaIpc;
@@ -52,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& 
     MCCS_ASSIGN_OR_RETURN(memory, MappedMemory::OfFile(offer.fd.get(), bytes));
   } else if (offer.kind == wire::ExportKind::kCudaIpc ||
              offer.kind == wire::ExportKind::kFileDescriptor) {
-    memory = std::make_unique<GpuMemory>(offer.bytes);
+    memory = std::make_unique<GpuMemory>(offer.bytes, descriptor ? CachedSize(offer.fd.get()) : 0);
   } else {
     return ImportRejected(offer.owner, absl::StrCat("its export kind is unknown: ",
                                                     static_cast<uint32_t>(offer.kind)));
@@ -65,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& 
   return memory;
 }
 
-// The shim stages such buffers.
+// The shim then stages such buffers.
 absl::StatusOr<std::unique_ptr<DeviceRange>> GpuImporter::Reserve(uint64_t /*bytes*/) {
   return absl::UnimplementedError(
       "kernels cannot use a range of several allocations yet; use memory of one allocation");
