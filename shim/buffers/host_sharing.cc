@@ -1,6 +1,6 @@
 #include "shim/buffers/host_sharing.h"
 
-#include <chrono>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -22,17 +22,31 @@ absl::StatusOr<uint32_t> Register(DaemonClient& client, const SharedHostMemory& 
   return registered.buffer_id;
 }
 
+void Free(const DriverApi& driver, SharedHostMemory& shared) {
+  if (driver.MemHostUnregister(shared.memory.data()) == CUDA_SUCCESS) shared.memory = {};
+}
+
 }  // namespace
+
+SharedHostMemory::~SharedHostMemory() {
+  if (memory.data() == nullptr) return;
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<SharedRegion>;
+  std::lock_guard lock(mutex);
+  kept->push_back(std::move(memory));
+}
 
 absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, DaemonClient& client,
                                                  uint64_t bytes) {
+  MCCS_ASSIGN_OR_RETURN(SharedRegion memory, SharedRegion::Create("mccs-host-staging", bytes));
+  MCCS_ASSIGN_OR_RETURN(const CUdeviceptr address,
+                        RegisterHostMemory(driver, memory, "staging memory of the host"));
   SharedHostMemory shared;
-  MCCS_ASSIGN_OR_RETURN(shared.memory, SharedRegion::Create("mccs-host-staging", bytes));
-  MCCS_ASSIGN_OR_RETURN(shared.address,
-                        RegisterHostMemory(driver, shared.memory, "staging memory of the host"));
+  shared.memory = std::move(memory);
+  shared.address = address;
   const absl::StatusOr<uint32_t> registered = Register(client, shared);
   if (!registered.ok()) {
-    driver.MemHostUnregister(shared.memory.data());
+    Free(driver, shared);
     return registered.status();
   }
   shared.buffer = *registered;
@@ -47,13 +61,9 @@ void EndSharing(const DriverApi& driver, DaemonClient& client, SharedHostMemory 
   if (const auto request = client.Send(message); request.ok()) {
     const bool ended = client.WaitFor(*request, BufferExports::kReleaseTimeout);
     client.IgnoreReply(*request);
-    if (!ended) {
-      static auto* const kept = new std::vector<SharedRegion>;
-      kept->push_back(std::move(shared.memory));
-      return;
-    }
+    if (!ended) return;
   }
-  driver.MemHostUnregister(shared.memory.data());
+  Free(driver, shared);
 }
 
 }  // namespace mccs::shim

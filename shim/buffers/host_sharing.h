@@ -16,7 +16,15 @@
 
 namespace mccs::shim {
 
-struct SharedHostMemory {
+// LIFETIME: without EndSharing, the destructor keeps the memory for the rest of the process, because
+// the daemon or streams may still use it.
+class SharedHostMemory {
+ public:
+  SharedHostMemory() = default;
+  SharedHostMemory(SharedHostMemory&&) = default;
+  SharedHostMemory& operator=(SharedHostMemory&&) = delete;
+  ~SharedHostMemory();
+
   SharedRegion memory;
   CUdeviceptr address = 0;  // for the GPUs of this process
   uint32_t buffer = 0;      // the daemon's id
@@ -28,7 +36,7 @@ absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, Daemon
                                                  uint64_t bytes);
 
 // Ends the daemon's access and frees the memory. If the daemon does not answer in time, the memory
-// stays. REQUIRES: as above; nothing uses it any more.
+// stays. REQUIRES: as above; no stream uses it any more.
 void EndSharing(const DriverApi& driver, DaemonClient& client, SharedHostMemory shared);
 
 }  // namespace mccs::shim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
 // Mappings stay: streams may hold launches that use them.
 KernelMemory::~KernelMemory() {
   client_.SetMemoryHandler(nullptr);
-  static auto* const kept = new std::vector<SharedRegion>;
+  static auto* const kept = new std::vector<std::shared_ptr<SharedRegion>>;
   for (auto& [number, mapping] : mappings_) kept->push_back(std::move(mapping.host));
 }
 
@@ -37,7 +38,7 @@ void KernelMemory::OnMessage(Reply message) {
     wire::UnmapMemory request;
     std::memcpy(&request, message.bytes, sizeof(request));
     if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
-      Unmap(mapping->second);
+      closer_.Close(mapping->second);
       mappings_.erase(mapping);
     }
     wire::MemoryUnmapped answer{};
@@ -51,7 +52,7 @@ void KernelMemory::OnMessage(Reply message) {
   std::memcpy(&request, message.bytes, sizeof(request));
   wire::MemoryMapped answer{};
   answer.memory = request.memory;
-  Mapping mapping;
+  MemoryCloser::Opened mapping;
   CUdeviceptr address = 0;
   const absl::Status mapped = Map(request, message, &mapping, &address);
   if (mapped.ok()) {
@@ -65,34 +66,36 @@ void KernelMemory::OnMessage(Reply message) {
   client_.SendOneWay(answer);
 }
 
-absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message, Mapping* mapping,
-                               CUdeviceptr* address) {
+absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
+                               MemoryCloser::Opened* opened, CUdeviceptr* address) {
   if (context_ == nullptr) return absl::InternalError("no communicator is ready");
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  mapping->opened.context = context_;
+  opened->context = context_;
   if (request.kind == wire::ExportKind::kCudaIpc) {
-    MCCS_RETURN_IF_ERROR(OpenIpc(request, &mapping->opened));
-    *address = mapping->opened.ipc;
+    MCCS_RETURN_IF_ERROR(OpenIpc(request, opened));
+    *address = opened->ipc;
     return absl::OkStatus();
   }
   if (!message.fds[0].valid()) return absl::InternalError("the message has no descriptor");
   if (request.kind == wire::ExportKind::kFileDescriptor) {
     CUdevice device = 0;
     MCCS_RETURN_IF_ERROR(CheckCuda(driver_, driver_.CtxGetDevice(&device), "cuCtxGetDevice"));
-    MCCS_ASSIGN_OR_RETURN(mapping->opened.mapped,
+    MCCS_ASSIGN_OR_RETURN(opened->mapped,
                           MapDescriptor(driver_, message.fds[0].get(), request.bytes, device));
-    *address = mapping->opened.mapped.base;
+    *address = opened->mapped.base;
     return absl::OkStatus();
   }
   if (request.kind != wire::ExportKind::kHostMemory)
     return absl::InternalError("unknown kind of memory");
-  MCCS_ASSIGN_OR_RETURN(mapping->host, SharedRegion::Map(std::move(message.fds[0])));
-  MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, mapping->host, "shared memory"));
+  MCCS_ASSIGN_OR_RETURN(SharedRegion memory, SharedRegion::Map(std::move(message.fds[0])));
+  MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, memory, "shared memory"));
+  opened->host = std::make_shared<SharedRegion>(std::move(memory));
   return absl::OkStatus();
 }
 
-// The owner's claim is checked here: the daemon cannot.
+// The owner's claim is checked here: the daemon cannot. The handle's memory may begin after the
+// allocation.
 absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened) {
   CUipcMemHandle handle;
   static_assert(sizeof(handle) == sizeof(request.handle));
@@ -104,21 +107,12 @@ absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser:
   size_t bytes = 0;
   const absl::Status found = CheckCuda(
       driver_, driver_.MemGetAddressRange(&base, &bytes, opened->ipc), "cuMemGetAddressRange");
-  if (found.ok() && bytes >= request.bytes) return absl::OkStatus();
+  const uint64_t left = found.ok() && opened->ipc >= base ? base + bytes - opened->ipc : 0;
+  if (left >= request.bytes) return absl::OkStatus();
   closer_.Close(*opened);
   if (!found.ok()) return found;
   return absl::InternalError(
-      absl::StrCat("its owner claims ", request.bytes, " bytes, the allocation has ", bytes));
-}
-
-void KernelMemory::Unmap(Mapping& mapping) {
-  if (mapping.host.data() == nullptr) {
-    closer_.Close(mapping.opened);
-    return;
-  }
-  const ScopedContext context(driver_, context_);
-  const RelaxedCapture relaxed(driver_);
-  driver_.MemHostUnregister(mapping.host.data());
+      absl::StrCat("its owner claims ", request.bytes, " bytes, the allocation has ", left));
 }
 
 }  // namespace mccs::shim

@@ -30,23 +30,17 @@ class KernelMemory {
   void SetContext(CUcontext context);
 
  private:
-  struct Mapping {
-    SharedRegion host;                 // of the daemon, or of another process
-    MemoryCloser::Opened opened = {};  // another process's, on a GPU
-  };
-
   void OnMessage(Reply message);
   absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);
-  absl::Status Map(const wire::MapMemory& request, Reply& message, Mapping* mapping,
+  absl::Status Map(const wire::MapMemory& request, Reply& message, MemoryCloser::Opened* opened,
                    CUdeviceptr* address);
-  void Unmap(Mapping& mapping);
 
   const DriverApi& driver_;
   DaemonClient& client_;
   MemoryCloser closer_;
   std::mutex mutex_;
   CUcontext context_ = nullptr;
-  std::unordered_map<uint64_t, Mapping> mappings_;  // by number
+  std::unordered_map<uint64_t, MemoryCloser::Opened> mappings_;  // by number
 };
 
 }  // namespace mccs::shim

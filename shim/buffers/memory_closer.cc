@@ -1,6 +1,7 @@
 #include "shim/buffers/memory_closer.h"
 
 #include <thread>
+#include <utility>
 
 #include "shim/cuda/virtual_mapping.h"
 
@@ -29,14 +30,16 @@ void MemoryCloser::Run(const std::shared_ptr<State>& state) {
   for (;;) {
     state->changed.wait(lock, [&] { return state->ended || !state->opened.empty(); });
     if (state->opened.empty()) return;
-    const Opened next = state->opened.front();
+    Opened next = std::move(state->opened.front());
     state->opened.pop_front();
     lock.unlock();
     {
       const ScopedContext context(state->driver, next.context);
       if (next.ipc != 0) state->driver.IpcCloseMemHandle(next.ipc);
+      if (next.host != nullptr) state->driver.MemHostUnregister(next.host->data());
       if (next.mapped.bytes > 0) (void)UnmapAllocation(state->driver, next.mapped);
     }
+    next = {};
     lock.lock();
     ++state->closed;
     state->changed.notify_all();

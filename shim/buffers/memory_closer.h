@@ -1,5 +1,5 @@
-// Closes memory of other processes that was opened by CUDA IPC, in a thread of its own: CUDA may
-// wait for the kernels of the GPU meanwhile, and those may wait for the rank that frees the memory.
+// Closes memory that this process has opened for its kernels, in a thread of its own: CUDA may wait
+// for the kernels of the GPU meanwhile, and those may wait for the rank that frees the memory.
 //
 // THREAD: any.
 #ifndef MCCS_SHIM_BUFFERS_MEMORY_CLOSER_H_
@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "base/address_range.h"
+#include "base/shared_region.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -24,11 +25,12 @@ class MemoryCloser {
   ~MemoryCloser();
   MemoryCloser(const MemoryCloser&) = delete;
 
-  // Memory of another process, opened for MapMemory.
+  // Memory of another process or of the daemon, one of three kinds.
   struct Opened {
-    CUcontext context = nullptr;  // in which it was opened
-    CUdeviceptr ipc = 0;          // of cuIpcOpenMemHandle, or:
-    AddressRange mapped = {};     // of MapDescriptor
+    CUcontext context = nullptr;                   // in which it was opened
+    CUdeviceptr ipc = 0;                           // of cuIpcOpenMemHandle, or:
+    AddressRange mapped = {};                      // of MapDescriptor, or:
+    std::shared_ptr<SharedRegion> host = nullptr;  // of RegisterHostMemory
   };
   // Closes the memory, and waits for that, kLimit at most: then its owner need not wait longer, and
   // its memory stays allocated until it is closed.

@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
 
 absl::Status StagingPool::AllocateMemory(StagingBlock& block) {
   if (client_.stages_messages()) {
-    MCCS_ASSIGN_OR_RETURN(block.host, ShareHostMemory(driver_, client_, block.bytes));
+    MCCS_ASSIGN_OR_RETURN(SharedHostMemory host, ShareHostMemory(driver_, client_, block.bytes));
+    block.host.emplace(std::move(host));
     block.address = block.host->address;
     return absl::OkStatus();
   }
@@ -112,6 +113,7 @@ void StagingPool::Trim() {
 
 void StagingPool::Free(StagingBlock& block) {
   const ScopedContext context(driver_, block.device.context);
+  const RelaxedCapture relaxed(driver_);
   driver_.EventDestroy(block.idle);
   FreeMemory(block);
 }

@@ -165,6 +165,12 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
+  if (call.payload.count == 0 && !HasPeer(call.kind)) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
+  if (bytes.send > 0 && call.payload.send == nullptr)
+    return ArgumentError(call.function, "sendbuff is NULL");
+  if (bytes.recv > 0 && call.payload.recv == nullptr)
+    return ArgumentError(call.function, "recvbuff is NULL");
   const bool puts = call.kind == OpKind::kPut && call.payload.count > 0;
   if (puts && comm->session()->client->stages_messages()) {
     return absl::UnimplementedError(
@@ -172,12 +178,6 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
                      ": the MCCS daemon cannot put into the memory of GPUs yet; use ncclSend and "
                      "ncclRecv"));
   }
-  if (call.payload.count == 0 && !HasPeer(call.kind)) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
-  if (bytes.send > 0 && call.payload.send == nullptr)
-    return ArgumentError(call.function, "sendbuff is NULL");
-  if (bytes.recv > 0 && call.payload.recv == nullptr)
-    return ArgumentError(call.function, "recvbuff is NULL");
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;

@@ -1,4 +1,4 @@
-// Memory of the daemon that streams and kernels of this process use.
+// Memory shared with the daemon that streams and kernels of this process use.
 //
 // THREAD: any.
 #ifndef MCCS_SHIM_CUDA_HOST_MEMORY_H_

@@ -1,7 +1,6 @@
 #include "shim/cuda/virtual_mapping.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/status_macros.h"
 
@@ -11,29 +10,30 @@ namespace {
 // Of addresses: that of the largest pages, if the allocation consists of them.
 constexpr uint64_t kMostAlignment = uint64_t{2} << 20;
 
-// The GPU, and its peers.
-std::vector<CUmemAccessDesc> AccessTo(const DriverApi& driver, int ordinal) {
-  std::vector<CUmemAccessDesc> all;
-  int devices = 0;
-  driver.DeviceGetCount(&devices);
-  for (int device = 0; device < devices; ++device) {
-    int reaches = device == ordinal ? 1 : 0;
-    if (reaches == 0) driver.DeviceCanAccessPeer(&reaches, device, ordinal);
-    if (reaches == 0) continue;
-    all.push_back({.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-  }
-  return all;
+absl::Status Allow(const DriverApi& driver, const AddressRange& range, int device) {
+  const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  return CheckCuda(driver, driver.MemSetAccess(range.base, range.bytes, &access, 1),
+                   "cuMemSetAccess");
 }
 
 absl::Status MapAt(const DriverApi& driver, const AddressRange& range,
                    CUmemGenericAllocationHandle handle, int ordinal) {
   MCCS_RETURN_IF_ERROR(
       CheckCuda(driver, driver.MemMap(range.base, range.bytes, 0, handle, 0), "cuMemMap"));
-  const std::vector<CUmemAccessDesc> access = AccessTo(driver, ordinal);
-  const CUresult set = driver.MemSetAccess(range.base, range.bytes, access.data(), access.size());
-  if (set != CUDA_SUCCESS) driver.MemUnmap(range.base, range.bytes);
-  return CheckCuda(driver, set, "cuMemSetAccess");
+  if (absl::Status allowed = Allow(driver, range, ordinal); !allowed.ok()) {
+    driver.MemUnmap(range.base, range.bytes);
+    return allowed;
+  }
+  int devices = 0;
+  driver.DeviceGetCount(&devices);
+  for (int device = 0; device < devices; ++device) {
+    int reaches = 0;
+    if (device != ordinal) driver.DeviceCanAccessPeer(&reaches, device, ordinal);
+    // A peer that does not reach it does not use it either.
+    if (reaches != 0) (void)Allow(driver, range, device);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ absl::Status StagedGroup::Place() {
   for (Call& call : calls_) {
     call.use = UseOf(call);
     Layout(call.sides, &uses_[call.use].need.bytes);
+    uses_[call.use].copies_in |= (call.sides.send.bytes | call.sides.scalar.bytes) != 0;
   }
   std::vector<StagingBlock*> taken;
   for (Use& use : uses_) {
@@ -176,9 +177,8 @@ absl::Status StagedGroup::Copy(const Call& call, CUdeviceptr to, CUdeviceptr fro
 }
 
 bool StagedGroup::CopiesIn(const Communicator& comm) const {
-  return std::ranges::any_of(calls_, [&](const Call& call) {
-    return call.comm == &comm && (call.sides.send.bytes | call.sides.scalar.bytes) != 0;
-  });
+  return std::ranges::any_of(uses_,
+                             [&](const Use& use) { return use.comm == &comm && use.copies_in; });
 }
 
 absl::Status StagedGroup::CopyIn(const Communicator& comm) const {
@@ -189,6 +189,10 @@ absl::Status StagedGroup::CopyIn(const Communicator& comm) const {
       if (side.bytes == 0) continue;
       MCCS_RETURN_IF_ERROR(Copy(call, staging + side.at, side.user, side.bytes));
     }
+  }
+  // Until CopyOut, or for good if the group fails before.
+  for (const Use& use : uses_) {
+    if (use.comm == &comm && use.copies_in) MCCS_RETURN_IF_ERROR(RecordIdle(use));
   }
   return absl::OkStatus();
 }
@@ -202,11 +206,16 @@ absl::Status StagedGroup::CopyOut(const Communicator& comm) const {
     uses_[call.use].block->copies_out = true;
   }
   for (const Use& use : uses_) {
-    if (use.comm != &comm || use.need.graph != nullptr) continue;
-    const CUresult error = comm.driver().EventRecord(use.block->idle, use.stream);
-    if (error != CUDA_SUCCESS) return CudaError(comm.driver(), error, "cuEventRecord");
+    if (use.comm == &comm) MCCS_RETURN_IF_ERROR(RecordIdle(use));
   }
   return absl::OkStatus();
+}
+
+// A graph's block is idle when the graph has gone.
+absl::Status StagedGroup::RecordIdle(const Use& use) {
+  if (use.need.graph != nullptr) return absl::OkStatus();
+  const DriverApi& driver = use.comm->driver();
+  return CheckCuda(driver, driver.EventRecord(use.block->idle, use.stream), "cuEventRecord");
 }
 
 }  // namespace mccs::shim

@@ -69,6 +69,7 @@ class StagingMemory {
   void ReturnAllBlocks();
 
   uint64_t bytes() const;
+  bool empty() const { return blocks_.empty(); }
 
  private:
   bool IsFree(const StagingBlock& block) const;
@@ -117,10 +118,13 @@ class StagedGroup {
     StagingMemory::Need need;
     StagingBlock* block;
     wire::BufferRef ref;
+    bool copies_in = false;
   };
 
   uint32_t UseOf(const Call& call);
   absl::Status Copy(const Call& call, CUdeviceptr to, CUdeviceptr from, uint64_t bytes) const;
+  // The block is idle after the copies enqueued so far.
+  static absl::Status RecordIdle(const Use& use);
 
   std::vector<Call> calls_;
   std::vector<Use> uses_;

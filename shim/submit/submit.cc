@@ -205,11 +205,15 @@ absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
 }
 
 bool GroupWork::SharesStream(const Batch& batch) const {
+  // By keys: one stream may have two handles (0 and cudaStreamLegacy).
+  const auto key = [&](const StreamUse& use) {
+    return StreamKey(batch.comm->driver(), use.stream);
+  };
   for (const Batch& earlier : batches_) {
     if (&earlier == &batch) break;
     if (earlier.comm->context() != batch.comm->context()) continue;
     for (const StreamUse& use : earlier.streams) {
-      if (use.stream == batch.streams[0].stream) return true;
+      if (key(use) == key(batch.streams[0])) return true;
     }
   }
   return false;
@@ -300,6 +304,7 @@ absl::Status GroupWork::OrderCopies(const Batch& batch) const {
   SubmissionState& side = comm.submission_state();
   const uint64_t last = side.ring.last_sequence();
   const bool waits = staged_.CopiesIn(comm) && comm.page().region().done.value.load() < last;
+  if (!waits && side.staging.empty()) return absl::OkStatus();
   for (const StreamUse& use : batch.streams) {
     const uint64_t key = StreamKey(comm.driver(), use.stream);
     MCCS_RETURN_IF_ERROR(side.staging.OrderAfterCopies(use.stream, key));
@@ -333,6 +338,7 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
       if (comm.broken()) return comm.Failure();
       wait.Pause();
     }
+    use.key = key;
     use.slot = *slot;
     use.value = side.slots.NextValue(*slot);
     // Reserved until the operations have numbers, so that no other stream of this group gets it.
@@ -371,8 +377,7 @@ absl::Status GroupWork::PushAll() {
     SubmissionState& side = batch.comm->submission_state();
     batch.last_sequence = side.ring.last_sequence();
     side.last_stream.reset();
-    if (batch.streams.size() == 1)
-      side.last_stream = StreamKey(batch.comm->driver(), batch.streams[0].stream);
+    if (batch.streams.size() == 1) side.last_stream = batch.streams[0].key;
     // Records that are not in the ring will not run: the streams wait for the communicator's end.
     if (batch.broken) ++batch.last_sequence;
     for (const StreamUse& use : batch.streams) side.slots.MarkPosted(use.slot, batch.last_sequence);

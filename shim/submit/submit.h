@@ -54,6 +54,7 @@ class GroupWork {
     CUstream stream;
     uint32_t slot;  // a captured slot if the batch is captured
     uint64_t value;
+    uint64_t key = 0;  // StreamKey, from WriteReady on
   };
   static CapturedPlace PlaceOf(const StreamUse& use) {
     return {use.slot, static_cast<uint32_t>(use.value)};

@@ -4,6 +4,9 @@
 
 #include "tests/unit/shim/shim_fixture.h"
 
+extern "C" ncclResult_t ncclPutSignal(const void* from, size_t count, ncclDataType_t type, int peer,
+                                      ncclWindow_t window, size_t offset, int signal, int context,
+                                      unsigned flags, ncclComm_t comm, CUstream stream);
 extern "C" ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 extern "C" ncclResult_t ncclCommResume(ncclComm_t comm);
 extern "C" ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value);
@@ -66,10 +69,10 @@ TEST_F(Staging, CopiesPrecedeReadyAndFollowDone) {
   daemon_.HoldRings(true);
   int* data = Pool({1, 2});
   Sum(data, 2, stream);
-  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait,
-                                    Enqueued::kCopy, Enqueued::kEvent}));
+  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kEvent, Enqueued::kWrite,
+                                    Enqueued::kWait, Enqueued::kCopy, Enqueued::kEvent}));
   const std::vector<Enqueued> queue = test_cuda::EnqueuedOn(stream);
-  EXPECT_EQ(queue[0].address, queue[3].source) << "in place: one piece";
+  EXPECT_EQ(queue[0].address, queue[4].source) << "in place: one piece";
   EXPECT_EQ(queue[0].value, 2 * sizeof(int));
   daemon_.HoldRings(false);
   EXPECT_TRUE(Synchronize(stream));
@@ -93,10 +96,73 @@ TEST_F(Staging, UsesMemoryOfTheHostIfTheDaemonMapsNoGpuMemory) {
   CUstream stream = Stream();
   daemon_.HoldRings(true);
   ASSERT_EQ(ncclSend(device, 2, ncclInt, 1, comms_[0], stream), ncclSuccess) << LastError();
-  EXPECT_EQ(KindsOn(stream),
-            (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait, Enqueued::kEvent}));
+  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kEvent, Enqueued::kWrite,
+                                    Enqueued::kWait, Enqueued::kEvent}));
   EXPECT_EQ(test_cuda::EnqueuedOn(stream)[0].source, reinterpret_cast<CUdeviceptr>(device));
   EXPECT_EQ(test_cuda::registered_host_ranges(), before + 2);
+}
+
+// The copies of a call that failed may still be enqueued: another stream gets other memory.
+TEST_F(Staging, MemoryOfAFailedCallIsInUseUntilItsCopiesEnd) {
+  MakeRanks(1);
+  constexpr size_t kCount = 100'000;  // more than the smallest block
+  CUstream failing = Stream(), other = Stream();
+  int* held = Pool({1});
+  test_cuda::HoldCopiesTo(held);
+  Sum(held, 1, failing);
+  int* first = Pool(std::vector<int>(kCount, 2));
+  test_cuda::Fail("cuStreamWriteValue64", CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_NE(ncclAllReduce(first, first, kCount, ncclInt, ncclSum, comms_[0], failing), ncclSuccess);
+  test_cuda::Fail("cuStreamWriteValue64", CUDA_SUCCESS);
+  int* second = Pool(std::vector<int>(kCount, 3));
+  Sum(second, kCount, other);
+  const auto copy_in = [](CUstream stream) {
+    for (const Enqueued& queued : test_cuda::EnqueuedOn(stream)) {
+      if (queued.kind == Enqueued::kCopy && queued.value == kCount * sizeof(int))
+        return queued.address;
+    }
+    return CUdeviceptr{0};
+  };
+  EXPECT_NE(copy_in(failing), CUdeviceptr{0});
+  EXPECT_NE(copy_in(other), copy_in(failing));
+  test_cuda::ReleaseCopies();
+}
+
+TEST_F(Staging, MemoryOfTheHostEndsWithItsCommunicator) {
+  daemon_.MapNoGpuMemory();
+  MakeRanks(1);
+  const size_t pages = test_cuda::registered_host_ranges();  // of fences, kept for a while
+  int* pool = Pool({1, 2});
+  Sum(pool, 2, nullptr);
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(test_cuda::registered_host_ranges(), pages + 1);
+  ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess) << LastError();
+  comms_.clear();
+  EXPECT_EQ(test_cuda::registered_host_ranges(), pages);
+}
+
+TEST_F(Staging, MemoryOfTheHostStaysMappedAfterAnAbort) {
+  daemon_.MapNoGpuMemory();
+  MakeRanks(1);
+  CUstream stream = Stream();
+  int* pool = Pool({1, 2});
+  daemon_.HoldRings(true);
+  Sum(pool, 2, stream);
+  daemon_.IgnoreMessages(wire::MessageKind::kCommAbort);
+  ASSERT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  comms_.clear();
+  EXPECT_TRUE(Synchronize(stream)) << "the copy out reads the memory";
+}
+
+TEST_F(Staging, PutsAreRefusedIfTheDaemonMapsNoGpuMemory) {
+  daemon_.MapNoGpuMemory();
+  MakeRanks(2);
+  int* device = Buffer<int>({3, 4});
+  ncclWindow_t window = nullptr;
+  ASSERT_EQ(ncclCommWindowRegister(comms_[0], device, 2 * sizeof(int), &window, 0), ncclSuccess);
+  EXPECT_EQ(ncclPutSignal(device, 2, ncclInt, 1, window, 0, 0, 0, 0, comms_[0], nullptr),
+            ncclInvalidUsage);
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("cannot put into the memory of GPUs yet"));
 }
 
 // A graph may be launched on any stream, concurrently with calls on the captured stream.
@@ -151,8 +217,8 @@ TEST_F(Staging, CopiesOnlyWhatACallReadsAndWrites) {
     ncclBroadcast(data[r], data[r], 2, ncclInt, 0, comms_[r], streams[r]);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
-  EXPECT_EQ(KindsOn(streams[0]),
-            (Kinds{Enqueued::kCopy, Enqueued::kWrite, Enqueued::kWait, Enqueued::kEvent}))
+  EXPECT_EQ(KindsOn(streams[0]), (Kinds{Enqueued::kCopy, Enqueued::kEvent, Enqueued::kWrite,
+                                        Enqueued::kWait, Enqueued::kEvent}))
       << "the root has its data already";
   EXPECT_EQ(KindsOn(streams[1]),
             (Kinds{Enqueued::kWrite, Enqueued::kWait, Enqueued::kCopy, Enqueued::kEvent}));
