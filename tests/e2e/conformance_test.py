@@ -4,7 +4,7 @@ with one hardware queue per GPU, as Megatron sets it. Prints the suite's tables.
 import re
 import unittest
 
-from lab_world import ON_KERNELS, Lab, cases, environment, program
+from lab_world import ON_KERNELS, PUTS, Lab, cases, environment, program
 
 # A whole run takes half a minute, or minutes on a loaded machine.
 SUITE_TIMEOUT_S = 400
@@ -15,8 +15,7 @@ SEEDS = 1000 if ON_KERNELS else 20
 LARGE = "/large/"
 # Its ranks wait 30 s for one that has left: it runs beside the other tests, with one GPU and with several per process.
 LONG = "/beyond_nccl/a_destroy_in_a_failed_group"
-# Not yet (docs/decisions/0066-kernels-of-tenants.md): the daemon cannot put into memory that it does not map.
-NOT_YET = ("/one_sided/",) if ON_KERNELS else ()
+NOT_YET = PUTS if ON_KERNELS else ()
 
 
 class Conformance(unittest.TestCase):
@@ -44,7 +43,8 @@ class Conformance(unittest.TestCase):
         self.suite("--exclude", LARGE, LONG, *NOT_YET)
 
     def test_counts_of_more_than_31_bits(self):
-        self.suite("--filter", LARGE)
+        # The limit ends what hangs: 16 GiB under sanitizers take most of the usual minute on two cores.
+        self.suite("--filter", LARGE, "--limit", SUITE_TIMEOUT_S // 2)
 
     def test_several_gpus_per_process(self):
         self.suite("-g", 2, "--exclude", LARGE, LONG, *NOT_YET, options=("--ranks-per-host", 2))

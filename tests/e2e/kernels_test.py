@@ -4,16 +4,14 @@ import re
 import tempfile
 import unittest
 
-from lab_world import Lab, cases, program
+from lab_world import PUTS, Lab, cases, program
 
 SUITE_TIMEOUT_S = 600
-# Not yet (docs/decisions/0066-kernels-of-tenants.md): the daemon cannot put into memory that it does not map.
-NOT_YET = ("/one_sided/",)
 # Of gigabytes; and one that waits 30 s for a rank that has left.
 LONG = ("/large/", "/beyond_nccl/a_destroy_in_a_failed_group")
 GROUPS = ("/all_reduce/", "/all_gather/", "/reduce_scatter/", "/all_to_all/", "/broadcast/", "/reduce/", "/gather/",
           "/scatter/", "/operators/", "/graphs/", "/groups/", "/streams/", "/split/", "/shrink/", "/life_cycle/",
-          "/beyond_nccl/", "/point_to_point/", "/memory/", "/virtual_memory/", "/registration/", "/zero_counts/")
+          "/beyond_nccl/", "/point_to_point/", "/one_sided/", "/memory/", "/virtual_memory/", "/registration/", "/zero_counts/")
 
 
 class Kernels(unittest.TestCase):
@@ -35,7 +33,7 @@ class Kernels(unittest.TestCase):
         self.assertIn("Out of bounds values : 0 OK", result.stdout)
 
     def test_conformance(self):
-        result = self.lab.run(program("conformance"), "--filter", *GROUPS, "--exclude", *NOT_YET, *LONG,
+        result = self.lab.run(program("conformance"), "--filter", *GROUPS, "--exclude", *PUTS, *LONG,
                               timeout=SUITE_TIMEOUT_S)
         print(re.sub(r"(?m)^\[0\] ", "", result.stdout))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
