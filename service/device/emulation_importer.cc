@@ -104,18 +104,12 @@ absl::StatusOr<UniqueFd> OpenForMapping(int held, pid_t owner) {
                    " for reading and writing: ", std::strerror(errno)));
 }
 
-absl::StatusOr<std::unique_ptr<Region>> MapSealed(int fd, const BufferExport& offer) {
-  MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(fd, offer));
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, bytes));
-  return memory;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Region>> EmulationImporter::Import(const BufferExport& offer) {
   if (offer.kind == wire::ExportKind::kFileDescriptor) {
     if (!offer.fd.valid()) return Rejected(offer.owner, "the message has no descriptor");
-    return MapSealed(offer.fd.get(), offer);
+    return MappedMemory::OfSealedFile(offer.fd.get(), offer);
   }
   if (offer.kind != wire::ExportKind::kCudaIpc) {
     return Rejected(offer.owner,
@@ -125,7 +119,7 @@ absl::StatusOr<std::unique_ptr<Region>> EmulationImporter::Import(const BufferEx
   MCCS_ASSIGN_OR_RETURN(const UniqueFd held, OpenPath(handle));
   MCCS_RETURN_IF_ERROR(CheckIdentity(handle, held.get(), offer.owner));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForMapping(held.get(), offer.owner));
-  return MapSealed(fd.get(), offer);
+  return MappedMemory::OfSealedFile(fd.get(), offer);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRange>> EmulationImporter::Reserve(uint64_t bytes) {

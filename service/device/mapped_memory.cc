@@ -126,6 +126,12 @@ absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_
       new MappedMemory(RegionKind::kTenant, static_cast<std::byte*>(address), bytes));
 }
 
+absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfSealedFile(
+    int fd, const BufferExport& offer) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(fd, offer));
+  return OfFile(fd, bytes);
+}
+
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return MapError(bytes, "staging memory", errno);

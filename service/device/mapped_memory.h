@@ -73,6 +73,10 @@ class MappedMemory final : public Region {
   // REQUIRES: the file cannot become shorter than `bytes`.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> OfFile(int fd, size_t bytes);
 
+  // Maps the whole file of an offer. Errors: as CheckSealedFile, and kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<MappedMemory>> OfSealedFile(int fd,
+                                                                    const BufferExport& offer);
+
   // Private zeroed memory. A page uses memory from its first access on, so that an idle
   // communicator costs little.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> Anonymous(size_t bytes);

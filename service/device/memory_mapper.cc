@@ -1,11 +1,10 @@
 #include "service/device/memory_mapper.h"
 
-#include <sys/stat.h>
-
 #include <array>
 #include <utility>
 
 #include "base/units.h"
+#include "service/device/mapped_memory.h"
 
 namespace mccs {
 namespace {
@@ -17,10 +16,7 @@ constexpr size_t kMaxTrackedProcesses = 256;
 
 using Progress = MappingJob::Progress;
 
-bool IsLarge(int fd) {
-  struct stat file {};
-  return fstat(fd, &file) == 0 && static_cast<uint64_t>(file.st_size) >= kLongFromBytes;
-}
+bool IsLarge(int fd) { return CachedSize(fd) >= kLongFromBytes; }
 
 // Opens and maps in the first step, populates page tables in the next ones.
 class MapJob : public MappingJob {

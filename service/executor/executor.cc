@@ -43,8 +43,7 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   MCCS_CHECK(plan->programs.size() == channels_.size());
   Loaded loading;
   loading.plan = plan;
-  loading.device_form =
-      device_.lanes_reach_buffers() ? plan : std::make_shared<const Plan>(Staged(*plan));
+  loading.device_form = DeviceFormOf(plan);
   PlanToLoad to_load{
       .plan = loading.device_form, .ports = {}, .shape = shape_, .skew = operation.skew};
   for (size_t c = 0; c < channels_.size(); ++c) {
@@ -59,6 +58,12 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   MakeRoom(loading.device_plan->memory_bytes());
   runs_.push_back(std::move(loading));
   return &runs_.back();
+}
+
+std::shared_ptr<const Plan> Executor::DeviceFormOf(const std::shared_ptr<const Plan>& plan) const {
+  if (device_.lanes_reach_buffers()) return plan;
+  const auto same = std::ranges::find(runs_, plan, &Loaded::plan);
+  return same != runs_.end() ? same->device_form : std::make_shared<const Plan>(Staged(*plan));
 }
 
 // Drops the idle plans that were not used for longest.

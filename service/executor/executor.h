@@ -101,6 +101,7 @@ class Executor {
 
   // Appends a loaded copy of the plan to runs_: an idle one, or a new one.
   absl::StatusOr<Loaded*> AddRun(const Operation& operation);
+  std::shared_ptr<const Plan> DeviceFormOf(const std::shared_ptr<const Plan>& plan) const;
   void MakeRoom(uint64_t bytes);
   void Begin(Loaded& loaded);
   absl::StatusOr<bool> Poll(Loaded& loaded);

@@ -38,12 +38,11 @@ absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
 
 absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
   const auto region = regions_.find(message.memory);
-  if (region == regions_.end() || mappings_.at(region->second).answered) {
+  if (region == regions_.end() || mappings_.at(region->second).answered()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unexpected MemoryMapped of memory ", message.memory));
   }
   Mapping& mapping = mappings_.at(region->second);
-  mapping.answered = true;
   if (message.status.error == wire::ErrorClass::kNone && message.address != 0) {
     mapping.address = message.address;
     return absl::OkStatus();

@@ -51,11 +51,12 @@ class KernelMappings final : public KernelProcess {
   struct Mapping {
     uint64_t number = 0;
     uint64_t address = 0;  // 0: not known yet
-    bool answered = false;
     bool withdrawn = false;
     absl::Status status;
     std::weak_ptr<const void> alive;
     std::shared_ptr<void> token;
+
+    bool answered() const { return address != 0 || !status.ok(); }
   };
 
   void RequestUnmap(Mapping& mapping);

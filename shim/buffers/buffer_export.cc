@@ -15,6 +15,9 @@
 namespace mccs::shim {
 namespace {
 
+// A daemon that takes longer to map an allocation counts as stuck.
+constexpr std::chrono::seconds kRegisterTimeout{30};
+
 CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
 
 std::string Describe(const BufferUse& use) {
@@ -143,6 +146,14 @@ std::optional<AddressRange> BufferExports::RangeOf(const wire::BufferRef& ref, u
   return virtual_.ChunksAround(ref.id, {ref.offset, bytes});
 }
 
+absl::StatusOr<uint32_t> BufferExports::Register(DaemonClient& client,
+                                                 const wire::RegisterBuffer& message, int fd) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client.Send(message, fd));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, client.Await(request, kRegisterTimeout));
+  MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
+  return registered.buffer_id;
+}
+
 absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
                                                            unsigned long long cuda_id) {
   const RelaxedCapture relaxed(driver_);
@@ -166,10 +177,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   ReleaseFreed();
   has_exports_ =
       true;  // set before the daemon's reply wakes the reader, which then starts the leases
-  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(offer->message, offer->fd.get()));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTimeout));
-  MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
-  fresh.id = registered.buffer_id;
+  MCCS_ASSIGN_OR_RETURN(fresh.id, Register(client_, offer->message, offer->fd.get()));
   if (IsLogged(Verbosity::kInfo, Subsystem::kReg)) {
     LogLine(Verbosity::kInfo,
             absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",

@@ -68,8 +68,10 @@ class BufferExports {
                 DaemonClient& client, std::chrono::milliseconds lease);
   ~BufferExports();
 
-  // A daemon that takes longer to map an allocation counts as stuck.
-  static constexpr std::chrono::seconds kRegisterTimeout{30};
+  // Registers memory with the daemon; returns its id there. Errors: the daemon's. THREAD: any.
+  static absl::StatusOr<uint32_t> Register(DaemonClient& client,
+                                           const wire::RegisterBuffer& message, int fd);
+
   // The range's place at the daemon; exports the allocation if it is not exported yet. `buffer`:
   // the allocation or mapping that contains the range's beginning; id 0 if it is staged.
   // REQUIRES: a context is current. Errors: kInvalidArgument for memory that CUDA does not know, and

@@ -1,8 +1,6 @@
 #include "shim/buffers/host_sharing.h"
 
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "base/status_macros.h"
 #include "shim/buffers/buffer_export.h"
@@ -11,17 +9,6 @@
 namespace mccs::shim {
 namespace {
 
-absl::StatusOr<uint32_t> Register(DaemonClient& client, const SharedHostMemory& shared) {
-  wire::RegisterBuffer message{};
-  message.kind = wire::ExportKind::kHostMemory;
-  message.bytes = shared.memory.bytes();
-  message.address = shared.address;
-  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client.Send(message, shared.memory.fd()));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, client.Await(request, BufferExports::kRegisterTimeout));
-  MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
-  return registered.buffer_id;
-}
-
 void Free(const DriverApi& driver, SharedHostMemory& shared) {
   if (driver.MemHostUnregister(shared.memory.data()) == CUDA_SUCCESS) shared.memory = {};
 }
@@ -29,11 +16,7 @@ void Free(const DriverApi& driver, SharedHostMemory& shared) {
 }  // namespace
 
 SharedHostMemory::~SharedHostMemory() {
-  if (memory.data() == nullptr) return;
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<SharedRegion>;
-  std::lock_guard lock(mutex);
-  kept->push_back(std::move(memory));
+  if (memory.data() != nullptr) KeepMapped(std::move(memory));
 }
 
 absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, DaemonClient& client,
@@ -44,7 +27,12 @@ absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, Daemon
   SharedHostMemory shared;
   shared.memory = std::move(memory);
   shared.address = address;
-  const absl::StatusOr<uint32_t> registered = Register(client, shared);
+  wire::RegisterBuffer message{};
+  message.kind = wire::ExportKind::kHostMemory;
+  message.bytes = shared.memory.bytes();
+  message.address = shared.address;
+  const absl::StatusOr<uint32_t> registered =
+      BufferExports::Register(client, message, shared.memory.fd());
   if (!registered.ok()) {
     Free(driver, shared);
     return registered.status();

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -21,8 +20,9 @@ KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
 // Mappings stay: streams may hold launches that use them.
 KernelMemory::~KernelMemory() {
   client_.SetMemoryHandler(nullptr);
-  static auto* const kept = new std::vector<std::shared_ptr<SharedRegion>>;
-  for (auto& [number, mapping] : mappings_) kept->push_back(std::move(mapping.host));
+  for (auto& [number, mapping] : mappings_) {
+    if (mapping.host != nullptr) KeepMapped(std::move(*mapping.host));
+  }
 }
 
 void KernelMemory::SetContext(CUcontext context) {

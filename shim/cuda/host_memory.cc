@@ -1,5 +1,9 @@
 #include "shim/cuda/host_memory.h"
 
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace mccs::shim {
@@ -17,6 +21,13 @@ absl::StatusOr<CUdeviceptr> RegisterHostMemory(const DriverApi& driver, const Sh
   if (error == CUDA_SUCCESS) return address;
   driver.MemHostUnregister(memory.data());
   return CudaError(driver, error, absl::StrCat("cannot get the device address of ", what));
+}
+
+void KeepMapped(SharedRegion memory) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<SharedRegion>;
+  std::lock_guard lock(mutex);
+  kept->push_back(std::move(memory));
 }
 
 }  // namespace mccs::shim

@@ -16,6 +16,9 @@ namespace mccs::shim {
 absl::StatusOr<CUdeviceptr> RegisterHostMemory(const DriverApi& driver, const SharedRegion& memory,
                                                const char* what);
 
+// Keeps the memory mapped for the rest of the process: streams or the daemon may still use it.
+void KeepMapped(SharedRegion memory);
+
 }  // namespace mccs::shim
 
 #endif  // MCCS_SHIM_CUDA_HOST_MEMORY_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/cuda/driver_api.h"
@@ -129,7 +130,7 @@ absl::Status StagedGroup::Place() {
     Layout(call.sides, &uses_[call.use].need.bytes);
     uses_[call.use].copies_in |= (call.sides.send.bytes | call.sides.scalar.bytes) != 0;
   }
-  std::vector<StagingBlock*> taken;
+  absl::InlinedVector<StagingBlock*, 4> taken;
   for (Use& use : uses_) {
     SubmissionState& side = use.comm->submission_state();
     const ScopedContext context(use.comm->driver(), use.comm->context());

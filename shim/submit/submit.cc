@@ -48,17 +48,26 @@ absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecor
   return absl::OkStatus();
 }
 
+// The key of the legacy default stream depends on the context.
+GroupWork::StreamUse GroupWork::UseOf(const Communicator& comm, CUstream stream) {
+  const ScopedContext context(comm.driver(), comm.context());
+  return {.stream = stream,
+          .key = StreamKey(comm.driver(), stream),
+          .slot = wire::kNoReadySlot,
+          .value = 0};
+}
+
 absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream stream) {
-  const StreamUse use{stream, wire::kNoReadySlot, 0};
   if (Batch* batch = FindBatch(comm.get()); batch != nullptr) {
     const bool known = std::any_of(batch->streams.begin(), batch->streams.end(),
                                    [&](const StreamUse& other) { return other.stream == stream; });
     if (known) return batch;
     MCCS_RETURN_IF_ERROR(CheckCapture(*batch, stream));
-    batch->streams.push_back(use);
+    batch->streams.push_back(UseOf(*comm, stream));
     return batch;
   }
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(comm->driver(), stream));
+  const StreamUse use = UseOf(*comm, stream);
   batches_.push_back({.comm = std::move(comm),
                       .first = kEnd,
                       .last = kEnd,
@@ -206,14 +215,11 @@ absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
 
 bool GroupWork::SharesStream(const Batch& batch) const {
   // By keys: one stream may have two handles (0 and cudaStreamLegacy).
-  const auto key = [&](const StreamUse& use) {
-    return StreamKey(batch.comm->driver(), use.stream);
-  };
   for (const Batch& earlier : batches_) {
     if (&earlier == &batch) break;
     if (earlier.comm->context() != batch.comm->context()) continue;
     for (const StreamUse& use : earlier.streams) {
-      if (key(use) == key(batch.streams[0])) return true;
+      if (use.key == batch.streams[0].key) return true;
     }
   }
   return false;
@@ -227,7 +233,7 @@ absl::Status GroupWork::SeparateKernels() {
     if (batch.streams.size() >= wire::kReadySlots || !SharesStream(batch)) continue;
     MCCS_ASSIGN_OR_RETURN(const CUstream side,
                           batch.comm->submission_state().side.After(batch.streams[0].stream));
-    batch.streams.insert(batch.streams.begin(), {side, wire::kNoReadySlot, 0});
+    batch.streams.insert(batch.streams.begin(), UseOf(*batch.comm, side));
   }
   return absl::OkStatus();
 }
@@ -264,8 +270,7 @@ absl::Status GroupWork::Register(Batch& batch) {
   Communicator& comm = *batch.comm;
   ScopedContext context(comm.driver(), comm.context());
   for (StreamUse& use : batch.streams) {
-    const std::optional<CapturedPlace> place =
-        batch.lease->PlaceOf(StreamKey(comm.driver(), use.stream));
+    const std::optional<CapturedPlace> place = batch.lease->PlaceOf(use.key);
     if (!place) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "live CUDA graphs use ", wire::kCapturedSlots,
@@ -294,8 +299,7 @@ absl::Status GroupWork::Register(Batch& batch) {
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kCaptureTimeout));
   MCCS_RETURN_IF_ERROR(reply.As<wire::Done>().status());
-  for (const StreamUse& use : batch.streams)
-    batch.lease->CommitPlace(StreamKey(comm.driver(), use.stream));
+  for (const StreamUse& use : batch.streams) batch.lease->CommitPlace(use.key);
   return absl::OkStatus();
 }
 
@@ -306,10 +310,9 @@ absl::Status GroupWork::OrderCopies(const Batch& batch) const {
   const bool waits = staged_.CopiesIn(comm) && comm.page().region().done.value.load() < last;
   if (!waits && side.staging.empty()) return absl::OkStatus();
   for (const StreamUse& use : batch.streams) {
-    const uint64_t key = StreamKey(comm.driver(), use.stream);
-    MCCS_RETURN_IF_ERROR(side.staging.OrderAfterCopies(use.stream, key));
+    MCCS_RETURN_IF_ERROR(side.staging.OrderAfterCopies(use.stream, use.key));
     // The last group's own stream has waited for it.
-    if (!waits || side.last_stream == key) continue;
+    if (!waits || side.last_stream == use.key) continue;
     MCCS_RETURN_IF_ERROR(
         CheckCuda(comm.driver(),
                   comm.session()->stream_wait.Enqueue(use.stream, comm.page().done_address(), last),
@@ -330,15 +333,14 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
       MCCS_RETURN_IF_ERROR(CaptureReady(comm.driver(), comm.page(), use.stream, PlaceOf(use)));
       continue;
     }
-    const uint64_t key = StreamKey(comm.driver(), use.stream);
     BackoffWait wait;
     std::optional<uint32_t> slot;
     // Pairs with the daemon's store when an operation completes.
-    while (!(slot = side.slots.Acquire(key, region.done.value.load(std::memory_order_acquire)))) {
+    while (
+        !(slot = side.slots.Acquire(use.key, region.done.value.load(std::memory_order_acquire)))) {
       if (comm.broken()) return comm.Failure();
       wait.Pause();
     }
-    use.key = key;
     use.slot = *slot;
     use.value = side.slots.NextValue(*slot);
     // Reserved until the operations have numbers, so that no other stream of this group gets it.

@@ -52,9 +52,9 @@ class GroupWork {
   };
   struct StreamUse {
     CUstream stream;
+    uint64_t key;   // StreamKey
     uint32_t slot;  // a captured slot if the batch is captured
     uint64_t value;
-    uint64_t key = 0;  // StreamKey, from WriteReady on
   };
   static CapturedPlace PlaceOf(const StreamUse& use) {
     return {use.slot, static_cast<uint32_t>(use.value)};
@@ -75,6 +75,7 @@ class GroupWork {
     bool broken;
   };
 
+  static StreamUse UseOf(const Communicator& comm, CUstream stream);
   absl::StatusOr<Batch*> BatchFor(CommRef comm, CUstream stream);
   Batch* FindBatch(const Communicator* comm);
   static absl::Status CheckCapture(const Batch& batch, CUstream stream);

@@ -69,12 +69,17 @@ class GpuCheck(unittest.TestCase):
         self.assert_no_process_is_left()
         self.assertEqual(list(self.temporary.iterdir()), [])
 
+    def check_in_conformance(self):
+        """A gpu-check whose conformance suite has begun."""
+        check = subprocess.Popen(self.command("--only", "service", "conformance"), stdout=subprocess.PIPE, text=True,
+                                 env=self.environment())
+        for line in check.stdout:
+            if line.startswith("gpu-check: conformance:"):
+                break
+        return check
+
     def test_an_interrupt_ends_all_programs_and_prints_the_table(self):
-        with subprocess.Popen(self.command("--only", "service", "conformance"), stdout=subprocess.PIPE, text=True,
-                              env=self.environment()) as check:
-            for line in check.stdout:
-                if line.startswith("gpu-check: conformance:"):
-                    break
+        with self.check_in_conformance() as check:
             check.send_signal(signal.SIGINT)
             shown = check.stdout.read()
         self.assertEqual(check.returncode, 130)
@@ -83,11 +88,7 @@ class GpuCheck(unittest.TestCase):
         self.assert_no_process_is_left()
 
     def test_no_process_is_left_if_it_is_killed(self):
-        with subprocess.Popen(self.command("--only", "service", "conformance"), stdout=subprocess.PIPE, text=True,
-                              env=self.environment()) as check:
-            for line in check.stdout:
-                if line.startswith("gpu-check: conformance:"):
-                    break
+        with self.check_in_conformance() as check:
             self.assertNotEqual(processes_with(self.temporary), [])
             check.kill()
         self.assert_no_process_is_left()

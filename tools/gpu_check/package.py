@@ -22,8 +22,8 @@ def zstd_stream(archive):
     try:
         return zstd.Reader(archive)
     except OSError as error:
-        raise BadPackage(f"cannot decompress {archive}: there is no zstd, and no libzstd.so.1 ({error}); unpack it "
-                         "elsewhere and pass the directory") from error
+        raise BadPackage(f"cannot decompress {archive}: this machine has neither the program zstd nor libzstd.so.1 "
+                         f"({error}); unpack the archive on another machine and pass the directory") from error
 
 
 def unpack(archive, directory):

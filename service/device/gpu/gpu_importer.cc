@@ -49,8 +49,7 @@ absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& 
     return ImportRejected(offer.owner, "the message has no descriptor");
   std::unique_ptr<Region> memory;
   if (offer.kind == wire::ExportKind::kHostMemory) {
-    MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(offer.fd.get(), offer));
-    MCCS_ASSIGN_OR_RETURN(memory, MappedMemory::OfFile(offer.fd.get(), bytes));
+    MCCS_ASSIGN_OR_RETURN(memory, MappedMemory::OfSealedFile(offer.fd.get(), offer));
   } else if (offer.kind == wire::ExportKind::kCudaIpc ||
              offer.kind == wire::ExportKind::kFileDescriptor) {
     memory = std::make_unique<GpuMemory>(offer.bytes, descriptor ? CachedSize(offer.fd.get()) : 0);
