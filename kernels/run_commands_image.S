@@ -1,4 +1,5 @@
 // MCCS_RUN_COMMANDS_FATBIN: the file that nvcc makes of run_commands.cu.
+// MCCS_RUN_COMMANDS_ARCHITECTURES: the GPUs that it supports.
         .section .rodata
         .balign 16
         .globl mccs_run_commands_image
@@ -7,4 +8,14 @@
 mccs_run_commands_image:
         .incbin MCCS_RUN_COMMANDS_FATBIN
         .size mccs_run_commands_image, . - mccs_run_commands_image
+        .globl mccs_run_commands_image_end
+        .hidden mccs_run_commands_image_end
+mccs_run_commands_image_end:
+
+        .globl mccs_run_commands_architectures
+        .hidden mccs_run_commands_architectures
+        .type mccs_run_commands_architectures, @object
+mccs_run_commands_architectures:
+        .asciz MCCS_RUN_COMMANDS_ARCHITECTURES
+        .size mccs_run_commands_architectures, . - mccs_run_commands_architectures
         .section .note.GNU-stack, "", @progbits

@@ -7,7 +7,8 @@
 // clang-format off
 //   shim                          daemon
 //   Hello            ───────────►
-//                    ◄─────────── HelloReply        + fds: session region, doorbell eventfd
+//                    ◄─────────── HelloReply        + fds: session region, doorbell eventfd, and the
+//                                                   image of kernels if it has one
 //   GetUniqueId      ───────────►
 //                    ◄─────────── UniqueIdReply
 //   RegisterBuffer   ───────────►                   (+ fd when the export is a descriptor)
@@ -152,9 +153,14 @@ struct HelloReply {
   static constexpr MessageKind kKind = MessageKind::kHelloReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t version;          // the wire version to use
-  uint32_t stages_messages;  // 1: the daemon maps no GPU memory; it sends and receives in kHostMemory
+  uint32_t version;  // the wire version to use
+  uint32_t
+      stages_messages;  // 1: the daemon maps no GPU memory; it sends and receives in kHostMemory
   char build[64];
+  // The image of kRunCommandsKernel, a file sealed against all changes (base/sealed_file.h), for
+  // cuLibraryLoadData. 0: calls need no kernels.
+  uint64_t kernel_image_bytes;
+  char kernel_architectures[64];  // of the image, for error messages
 };
 
 struct GetUniqueId {
@@ -461,7 +467,8 @@ struct Done {
 };
 
 inline constexpr size_t kMaxMessageBytes = 1024;
-inline constexpr int kMaxMessageFds = 2;
+inline constexpr int kMaxMessageFds = 2;  // to the daemon
+inline constexpr int kMaxReplyFds = 3;    // from the daemon
 
 static_assert(sizeof(UniqueIdReply) <= kMaxMessageBytes && sizeof(CommInit) <= kMaxMessageBytes &&
               sizeof(CommShrink) <= kMaxMessageBytes);

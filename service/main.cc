@@ -14,8 +14,10 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -30,6 +32,7 @@
 #include "base/units.h"
 #include "base/yaml_config.h"
 #include "emulation/include/mccs_emulation_pci.h"
+#include "kernels/run_commands_image.h"
 #include "service/agent/agent.h"
 #include "service/config.h"
 #include "service/daemon.h"
@@ -37,6 +40,7 @@
 #include "service/device/emulation_importer.h"
 #include "service/device/gpu/gpu_importer.h"
 #include "service/device/gpu/kernel_device.h"
+#include "service/device/kernel_image.h"
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
@@ -141,6 +145,12 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config
   });
 }
 
+// The image that this program contains.
+absl::StatusOr<KernelImage> RunCommandsImage() {
+  const std::span bytes(mccs_run_commands_image, mccs_run_commands_image_end);
+  return MakeKernelImage(std::as_bytes(bytes), mccs_run_commands_architectures);
+}
+
 // Kernels cannot run grids, so that their all-to-alls are direct exchanges where the configuration
 // does not demand otherwise.
 ChoiceParameters AlgorithmsFor(const Config& config) {
@@ -181,7 +191,11 @@ absl::Status Serve(const Config& config, Log& log) {
   if (on_gpus) importer = std::make_unique<GpuImporter>();
   CpuDevice host_device({.workers = WorkersFor(config), .clock = &clock}, std::move(importer),
                         std::make_unique<MappingThreads>(wake_engine));
-  KernelDevice kernel_device(host_device, /*maps_buffers=*/false);
+  KernelImage image;
+  if (on_gpus) {
+    MCCS_ASSIGN_OR_RETURN(image, RunCommandsImage());
+  }
+  KernelDevice kernel_device(host_device, /*maps_buffers=*/false, std::move(image));
   Device& device = on_gpus ? static_cast<Device&>(kernel_device) : host_device;
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,

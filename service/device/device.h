@@ -25,6 +25,7 @@
 namespace mccs {
 
 struct BufferExport;
+struct KernelImage;
 
 // An address range of the daemon into which a tenant's allocations are mapped one after the other.
 // address() and bytes() describe the whole range; unmapped parts must not be accessed.
@@ -113,6 +114,8 @@ class Device {
   virtual bool maps_buffers() const { return true; }
   // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
   virtual bool uses_kernels() const { return false; }
+  // The image that those processes load. Null: none. LIFETIME: that of the device.
+  virtual const KernelImage* kernel_image() const { return nullptr; }
   // Lanes read and write the tenants' buffers. Otherwise plans are Staged
   // (algorithms/staged_plan.h), and slices go through memory of Allocate.
   virtual bool lanes_reach_buffers() const { return true; }

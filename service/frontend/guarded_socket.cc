@@ -193,7 +193,7 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
 
 absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<const int> fds) {
   iovec piece{const_cast<std::byte*>(message.data()), message.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxReplyFds)] = {};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;

@@ -1,13 +1,16 @@
 // The part of a Session that handles its ranks: their begin, use and end.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "proto/shim_control.h"
+#include "service/device/kernel_image.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_text.h"
 
@@ -67,8 +70,16 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   new (memory_.data()) wire::SessionRegion{};
   state_ = State::kOpen;
   const UniqueFd region = memory_.TakeFd();
-  const int fds[] = {region.get(), channel_->doorbell()};
-  Answer(hello.header.request, status, reply, {fds, channel_->doorbell() >= 0 ? 2u : 1u});
+  std::array<int, wire::kMaxReplyFds> fds{region.get()};
+  size_t count = 1;
+  if (channel_->doorbell() >= 0) fds[count++] = channel_->doorbell();
+  if (const KernelImage* image = env_.device->kernel_image(); image != nullptr) {
+    reply.kernel_image_bytes = image->bytes;
+    std::strncpy(reply.kernel_architectures, image->architectures.c_str(),
+                 sizeof(reply.kernel_architectures) - 1);
+    fds[count++] = image->file.get();
+  }
+  Answer(hello.header.request, status, reply, std::span(fds).first(count));
   return std::nullopt;
 }
 

@@ -42,6 +42,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   };
   need(api.Init, "cuInit");
   need(api.GetErrorName, "cuGetErrorName");
+  need(api.DriverGetVersion, "cuDriverGetVersion");
   need(api.CtxGetCurrent, "cuCtxGetCurrent");
   need(api.CtxPushCurrent, "cuCtxPushCurrent_v2");
   need(api.CtxPopCurrent, "cuCtxPopCurrent_v2");

@@ -20,6 +20,7 @@ namespace mccs::shim {
 struct DriverApi {
   CUresult (*Init)(unsigned flags);
   CUresult (*GetErrorName)(CUresult error, const char** name);
+  CUresult (*DriverGetVersion)(int* version);
   CUresult (*CtxGetCurrent)(CUcontext* context);
   CUresult (*CtxPushCurrent)(CUcontext context);
   CUresult (*CtxPopCurrent)(CUcontext* context);

@@ -10,11 +10,14 @@
 namespace mccs::shim {
 namespace {
 
+// Of shim/kernels/CMakeLists.txt.
+constexpr std::string_view kArchitectures = "all generations of CUDA 13.0";
+
 absl::Status KernelError(const absl::Status& why) {
-  return absl::UnknownError(
-      absl::StrCat("cannot load the kernel with which streams wait: ", why.message(),
-                   "; set MCCS_STREAM_WAIT=memop, which blocks hardware queues: use it only with "
-                   "few streams"));
+  return absl::UnknownError(absl::StrCat(
+      "cannot load the kernel with which streams wait: ", why.message(),
+      ". Or set MCCS_STREAM_WAIT=memop, which blocks hardware queues: use it only with "
+      "few streams"));
 }
 
 }  // namespace
@@ -23,7 +26,7 @@ absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitMethod 
   StreamWait wait(driver);
   if (by == WaitMethod::kMemoryOperation) return wait;
   const absl::StatusOr<CUkernel> kernel =
-      LoadKernel(driver, mccs_await_fence_image, wire::kAwaitFenceKernel);
+      LoadKernel(driver, mccs_await_fence_image, wire::kAwaitFenceKernel, kArchitectures);
   if (!kernel.ok()) return KernelError(kernel.status());
   wait.kernel_ = *kernel;
   return wait;
@@ -31,7 +34,7 @@ absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitMethod 
 
 absl::Status StreamWait::Prepare() const {
   if (kernel_ == nullptr) return absl::OkStatus();
-  const absl::Status loaded = LoadOntoGpu(*driver_, kernel_);
+  const absl::Status loaded = LoadOntoGpu(*driver_, kernel_, kArchitectures);
   return loaded.ok() ? loaded : KernelError(loaded);
 }
 

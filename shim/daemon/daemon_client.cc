@@ -149,6 +149,11 @@ absl::Status DaemonClient::Greet() {
   }
   session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
   doorbell_ = std::move(reply->fds[1]);
+  kernel_image_ = {.file = std::move(reply->fds[2]),
+                   .bytes = greeting.kernel_image_bytes,
+                   .architectures = std::string(greeting.kernel_architectures,
+                                                strnlen(greeting.kernel_architectures,
+                                                        sizeof(greeting.kernel_architectures)))};
   MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kSendTimeout));
   return SetTimeout(socket_.get(), SO_RCVTIMEO, kNoTimeout);  // from now on the reader blocks on it
 }
@@ -156,6 +161,7 @@ absl::Status DaemonClient::Greet() {
 void DaemonClient::CloseInForkedChild() {
   close(socket_.get());
   close(doorbell_.get());
+  if (kernel_image_.file.valid()) close(kernel_image_.file.get());
 }
 
 // ---- Requests --------------------------------------------------------------------------------
@@ -273,7 +279,7 @@ void DaemonClient::Notify(uint32_t comm_handle) {
 absl::StatusOr<Reply> DaemonClient::Receive() {
   Reply reply;
   iovec data{reply.bytes, sizeof(reply.bytes)};
-  alignas(cmsghdr) char control[CMSG_SPACE(wire::kMaxMessageFds * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kMaxReplyFds * sizeof(int))];
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -289,7 +295,7 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count && i < wire::kMaxMessageFds; ++i) {
+    for (size_t i = 0; i < count && i < wire::kMaxReplyFds; ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
       reply.fds[i].Reset(fd);

@@ -24,6 +24,7 @@
 #include "base/shared_region.h"
 #include "base/unique_fd.h"
 #include "proto/shim_control.h"
+#include "shim/cuda/command_kernel.h"
 
 namespace mccs::shim {
 
@@ -31,7 +32,7 @@ namespace mccs::shim {
 struct Reply {
   alignas(8) unsigned char bytes[wire::kMaxMessageBytes];
   size_t size = 0;
-  UniqueFd fds[wire::kMaxMessageFds];
+  UniqueFd fds[wire::kMaxReplyFds];
 
   // The reply as a message of the expected type. Errors: kInternal if it has another type; the
   // reply's own error if it contains one.
@@ -109,6 +110,9 @@ class DaemonClient {
   // The daemon maps no GPU memory: what it sends and receives is staged in memory of the host.
   bool stages_messages() const { return stages_messages_; }
 
+  // The image of the kernel that runs plans.
+  const KernelImageFile& kernel_image() const { return kernel_image_; }
+
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // In a forked child: closes its copies of the descriptors, so that the daemon detects the
@@ -134,6 +138,7 @@ class DaemonClient {
 
   const std::string socket_path_;
   bool stages_messages_ = false;
+  KernelImageFile kernel_image_;
   UniqueFd socket_;
   UniqueFd doorbell_;
   SharedRegion session_memory_;

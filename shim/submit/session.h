@@ -44,7 +44,7 @@ struct Session {
   absl::Status PrepareKernels(CUcontext context) {
     std::lock_guard lock(kernel_mutex_);
     if (!command_kernel.has_value()) {
-      MCCS_ASSIGN_OR_RETURN(command_kernel, CommandKernel::Make(driver));
+      MCCS_ASSIGN_OR_RETURN(command_kernel, CommandKernel::Make(driver, client->kernel_image()));
     }
     kernel_memory.SetContext(context);
     return command_kernel->Prepare();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <random>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -118,7 +119,9 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
 
 Device& SimHost::TheDevice() {
   if (!options_.kernels) return *devices_.back();
-  return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(*devices_.back(), true));
+  const std::span bytes(kSimKernelImage);
+  return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(
+      *devices_.back(), true, *MakeKernelImage(std::as_bytes(bytes), kSimKernelArchitectures)));
 }
 
 void SimHost::Start() {

@@ -58,6 +58,10 @@ class SimParticipant {
   virtual MonotonicNs NextEvent() const = 0;
 };
 
+// The image that daemons give to processes if kernels run plans. The processes do not load it.
+inline constexpr char kSimKernelImage[] = "the simulator's kernels";
+inline constexpr char kSimKernelArchitectures[] = "sm_sim";
+
 struct SimWorldOptions {
   uint64_t seed = 1;
   int hosts = 2;

@@ -8,16 +8,19 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/device/device.h"
+#include "service/device/kernel_image.h"
 
 namespace mccs {
 
 class KernelDevice final : public Device {
  public:
   // `maps_buffers`: `inner` has mapped the tenants' memory. LIFETIME: `inner` outlives this.
-  KernelDevice(Device& inner, bool maps_buffers) : inner_(inner), maps_buffers_(maps_buffers) {}
+  KernelDevice(Device& inner, bool maps_buffers, KernelImage image)
+      : inner_(inner), maps_buffers_(maps_buffers), image_(std::move(image)) {}
 
   MemoryMapper& mapper() override { return inner_.mapper(); }
   // Memory that processes can map.
@@ -28,6 +31,7 @@ class KernelDevice final : public Device {
   Polled Poll(std::span<Finished> finished) override { return inner_.Poll(finished); }
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
+  const KernelImage* kernel_image() const override { return &image_; }
   bool maps_buffers() const override { return maps_buffers_; }
   bool lanes_reach_buffers() const override { return false; }
   std::string Description() const override {
@@ -37,6 +41,7 @@ class KernelDevice final : public Device {
  private:
   Device& inner_;
   const bool maps_buffers_;
+  const KernelImage image_;
 };
 
 }  // namespace mccs

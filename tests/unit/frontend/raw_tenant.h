@@ -59,13 +59,18 @@ class RawTenant {
   }
   std::vector<UniqueFd>& fds() { return fds_; }
 
-  // Sends Hello like a shim of this version; returns true if the daemon accepts it.
-  bool Greet(uint32_t oldest = wire::kOldestWireVersion, uint32_t newest = wire::kWireVersion) {
+  // Sends Hello like a shim of this version.
+  std::optional<wire::HelloReply> Hello(uint32_t oldest = wire::kOldestWireVersion,
+                                        uint32_t newest = wire::kWireVersion) {
     wire::Hello hello{};
     hello.magic = wire::kControlMagic;
     hello.oldest_version = oldest;
     hello.newest_version = newest;
-    const auto reply = Await<wire::HelloReply>(Send(hello));
+    return Await<wire::HelloReply>(Send(hello));
+  }
+  // Returns true if the daemon accepts it.
+  bool Greet(uint32_t oldest = wire::kOldestWireVersion, uint32_t newest = wire::kWireVersion) {
+    const auto reply = Hello(oldest, newest);
     return reply.has_value() && reply->status.error == wire::ErrorClass::kNone;
   }
 

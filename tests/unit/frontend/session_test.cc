@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
+#include "base/sealed_file.h"
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
@@ -74,6 +76,28 @@ TEST_F(SessionTest, AGreetingIsAnsweredWithARegion) {
   auto region = SharedRegion::Map(std::move(tenant_.fds().front()));
   ASSERT_TRUE(region.ok());
   EXPECT_GE(region->bytes(), sizeof(wire::SessionRegion));
+}
+
+TEST_F(SessionTest, AGreetingBringsTheImageIfKernelsRunPlans) {
+  SimWorld world({.seed = 1, .hosts = 1, .network = {}, .kernels = true});
+  for (const pid_t process : {500, 501}) {
+    RawTenant tenant(world, 0, {"blue", process});
+    const std::optional<wire::HelloReply> reply = tenant.Hello();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_STREQ(reply->kernel_architectures, kSimKernelArchitectures);
+    ASSERT_EQ(tenant.fds().size(), 2u);  // The simulator has no doorbell.
+    const auto image = SealedContents::Map(tenant.fds()[1].get(), reply->kernel_image_bytes);
+    ASSERT_TRUE(image.ok()) << image.status();
+    EXPECT_STREQ(reinterpret_cast<const char*>(image->data()), kSimKernelImage);
+  }
+}
+
+TEST_F(SessionTest, AGreetingBringsNoImageOtherwise) {
+  if (std::getenv("MCCS_SIM_DEVICE") != nullptr) GTEST_SKIP() << "kernels run plans everywhere";
+  const std::optional<wire::HelloReply> reply = tenant_.Hello();
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->kernel_image_bytes, 0u);
+  EXPECT_EQ(tenant_.fds().size(), 1u);
 }
 
 TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/kernel_region.h"
 #include "tests/unit/shim/fake_daemon_reply.h"
 
 namespace mccs {
@@ -81,6 +82,12 @@ FakeDaemon::FakeDaemon() {
 FakeDaemon::~FakeDaemon() {
   stop_ = true;
   thread_.join();
+}
+
+void FakeDaemon::GiveKernelImage(UniqueFd file, uint64_t bytes, const std::string& architectures) {
+  std::lock_guard lock(mutex_);
+  uses_kernels_ = true;
+  image_ = {.file = std::move(file), .bytes = bytes, .architectures = architectures};
 }
 
 void FakeDaemon::Die() {
@@ -163,7 +170,12 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
       reply.stages_messages = maps_gpu_memory_ ? 0 : 1;
-      return Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
+      std::vector<int> fds{session.memory.fd(), session.doorbell.get()};
+      reply.kernel_image_bytes = image_.bytes;
+      std::strncpy(reply.kernel_architectures, image_.architectures.c_str(),
+                   sizeof(reply.kernel_architectures) - 1);
+      if (image_.file.valid()) fds.push_back(image_.file.get());
+      return Answer(session, request, reply, fds);
     }
     case wire::MessageKind::kGetUniqueId: {
       auto reply = ErrorReply<wire::UniqueIdReply>(request_error_);
@@ -253,7 +265,15 @@ void FakeDaemon::Admit(std::vector<Join>& joins) {
     reply.comm_handle = member->handle;
     reply.rank = join.rank;
     reply.ranks = join.ranks;
-    Answer(*join.session, join.request, reply, {member->memory.fd()});
+    std::vector<int> fds{member->memory.fd()};
+    if (uses_kernels_) {
+      member->kernels = *SharedRegion::Create("fake-kernels", sizeof(kernels::KernelRegion));
+      auto& region = *reinterpret_cast<kernels::KernelRegion*>(member->kernels.data());
+      region.header = {.magic = wire::kFencePageMagic, .bytes = member->kernels.bytes()};
+      reply.kernels = 1;
+      fds.push_back(member->kernels.fd());
+    }
+    Answer(*join.session, join.request, reply, fds);
     comm->members[member->rank] = std::move(member);
   }
   comms_.push_back(std::move(comm));

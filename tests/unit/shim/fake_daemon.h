@@ -38,6 +38,9 @@ class FakeDaemon {
   void StopReading() { reading_stopped_ = true; }
   // While set, does not reply to messages of this kind.
   void IgnoreMessages(wire::MessageKind kind) { ignored_kind_ = kind; }
+  // From the next session on its greetings bring this image, and communicators use kernels. `file`
+  // may be invalid.
+  void GiveKernelImage(UniqueFd file, uint64_t bytes, const std::string& architectures);
   // From the next session on it maps no GPU memory.
   void MapNoGpuMemory() { maps_gpu_memory_ = false; }
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
@@ -65,6 +68,11 @@ class FakeDaemon {
 
  private:
   struct Session;
+  struct KernelImageOffer {
+    UniqueFd file;
+    uint64_t bytes = 0;
+    std::string architectures;
+  };
   // Records of a captured group, including fences.
   struct CapturedGroup {
     uint64_t capture = 0;
@@ -75,6 +83,7 @@ class FakeDaemon {
     uint32_t handle;
     int rank;
     SharedRegion memory;
+    SharedRegion kernels;
     uint64_t head = 0;
     std::deque<std::pair<uint32_t, uint64_t>>
         fences;  // slot, value: to be reached before the next record
@@ -166,6 +175,8 @@ class FakeDaemon {
 
   std::mutex mutex_;  // held by the thread while it works
   std::string chunk_error_;
+  bool uses_kernels_ = false;
+  KernelImageOffer image_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

@@ -35,7 +35,7 @@ template <typename Message>
 void FakeDaemon::Answer(Session& session, uint64_t request, Message message, std::vector<int> fds) {
   message.header = {Message::kKind, sizeof(message), request};
   iovec data{&message, sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kMaxReplyFds * sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &data;
   header.msg_iovlen = 1;

@@ -82,6 +82,7 @@ void Reset() {
   const int64_t used_now = UsedBytes();
   std::lock_guard lock(world.mutex);
   world.enqueued.clear();
+  world.images_loaded.clear();
   world.allocations.clear();
   world.reservations.clear();
   world.registered = 0;

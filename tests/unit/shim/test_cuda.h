@@ -80,6 +80,9 @@ size_t registered_host_ranges();
 int64_t used_bytes();
 // How often a kernel was loaded onto the GPU of the current context.
 int kernels_prepared();
+// The first kImageStart bytes of each image that was loaded into the driver.
+inline constexpr size_t kImageStart = 16;
+std::vector<std::string> images_loaded();
 // Handle types that the last cuMemCreate requested.
 int requested_handle_types();
 

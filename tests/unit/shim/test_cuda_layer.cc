@@ -56,6 +56,10 @@ int kernels_prepared() {
   return WithWorld([](World& world) { return world.kernels_prepared; });
 }
 
+std::vector<std::string> images_loaded() {
+  return WithWorld([](World& world) { return world.images_loaded; });
+}
+
 int requested_handle_types() {
   return WithWorld([](World& world) { return world.requested_handle_types; });
 }
@@ -301,11 +305,15 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* o
                            void** values, unsigned count, CUlibraryOption* library_options,
                            void** library_values, unsigned library_count) {
   MCCS_FAIL_IF_REQUESTED(cuLibraryLoadData);
+  WithWorld([=](World& world) {
+    world.images_loaded.emplace_back(static_cast<const char*>(code), mccs::test_cuda::kImageStart);
+  });
   return MCCS_NEXT(cuLibraryLoadData)(library, code, options, values, count, library_options,
                                       library_values, library_count);
 }
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  MCCS_FAIL_IF_REQUESTED(cuKernelGetFunction);
   WithWorld([](World& world) { ++world.kernels_prepared; });
   return MCCS_NEXT(cuKernelGetFunction)(function, kernel);
 }

@@ -32,6 +32,7 @@ struct World {
   std::set<CUdeviceptr> reservations;
   size_t registered = 0;
   int kernels_prepared = 0;
+  std::vector<std::string> images_loaded;
   int requested_handle_types = 0;
   std::map<CUgraph, int> objects;  // user objects of a graph
   int destroyed_objects = 0;
