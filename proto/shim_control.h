@@ -48,6 +48,8 @@
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
 //                    ◄─────────── Done              after all posted work and the last access
+//   GpuFailed        ───────────►                   the rank's GPU or context failed: its work ends;
+//                                                   no reply
 //   Estimate         ───────────►                   how long a call would take; nothing is posted
 //                    ◄─────────── EstimateReply
 //
@@ -106,8 +108,9 @@ enum class MessageKind : uint32_t {
   kMemoryMapped = 29,
   kUnmapMemory = 30,
   kMemoryUnmapped = 31,
+  kGpuFailed = 32,
 };
-inline constexpr uint32_t kMessageKinds = 31;  // from 1
+inline constexpr uint32_t kMessageKinds = 32;  // from 1
 
 // The others are the shim's.
 constexpr bool IsFromDaemon(MessageKind kind) {
@@ -326,6 +329,16 @@ struct CommRevoke {
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t reserved;
+};
+
+// The GPU of the rank, or its process's context there, has failed: no kernel of the rank runs any
+// more, and no call of the communicator can succeed.
+struct GpuFailed {
+  static constexpr MessageKind kKind = MessageKind::kGpuFailed;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+  char text[kReplyMessageBytes];  // zero-terminated: which GPU, its error, the remedy
 };
 
 // ncclCommSuspend and ncclCommResume.

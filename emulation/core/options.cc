@@ -35,6 +35,25 @@ void ReadGpuConnections(int* connections) {
   if (asked >= 1 && asked <= kMost) *connections = asked;
 }
 
+// Reads MCCS_EMULATED_FAULT, if it is set, like "1:20:214". Prints a line to stderr and returns
+// false if it is malformed.
+bool ReadFault(std::optional<GpuFault>* fault) {
+  const char* text = getenv("MCCS_EMULATED_FAULT");
+  if (text == nullptr) return true;
+  GpuFault read;
+  int bytes = 0;
+  if (sscanf(text, "%d:%d:%d%n", &read.device, &read.launches, &read.error, &bytes) != 3 ||
+      text[bytes] != '\0' || read.device < 0 || read.launches < 0 || read.error <= 0) {
+    fprintf(stderr,
+            "emulated CUDA: invalid MCCS_EMULATED_FAULT=\"%s\": expected DEVICE:LAUNCHES:ERROR, "
+            "three numbers such as 0:20:214\n",
+            text);
+    return false;
+  }
+  *fault = read;
+  return true;
+}
+
 std::string HostName() {
   if (const char* name = getenv("MCCS_EMULATED_HOST"); name != nullptr && *name != '\0')
     return name;
@@ -66,6 +85,7 @@ std::optional<Options> ReadOptions() {
   bool good = ReadCount("MCCS_EMULATED_GPUS", 0, kMaxGpus, &options.gpus);
   ReadGpuConnections(&options.connections);
   good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
+  good &= ReadFault(&options.fault);
   if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
     const std::optional<uint64_t> bytes = ParseBytes(text);
     if (!bytes) {

@@ -12,6 +12,13 @@ namespace mccs::emulation {
 inline constexpr int kMaxGpus = 64;
 inline constexpr int kMaxConnections = 1024;
 
+// A GPU that fails: from one launch of a kernel on, all calls for it return `error`.
+struct GpuFault {
+  int device = 0;    // CUDA's ordinal in this process
+  int launches = 0;  // that succeed before
+  int error = 0;     // a CUresult
+};
+
 struct Options {
   std::string host;  // MCCS_EMULATED_HOST, default: the host's name
   int gpus = 8;      // MCCS_EMULATED_GPUS
@@ -21,6 +28,7 @@ struct Options {
   // Hardware queues per GPU: MCCS_EMULATED_CONNECTIONS, else CUDA_DEVICE_MAX_CONNECTIONS from 1 to
   // 32 as on a GPU, else a GPU's default.
   int connections = 8;
+  std::optional<GpuFault> fault;               // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
   std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };

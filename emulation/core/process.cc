@@ -37,6 +37,14 @@ Process::Process(Options given)
   }
 }
 
+CUresult Process::CountLaunch(int gpu) {
+  if (!options.fault.has_value() || options.fault->device != gpu) return CUDA_SUCCESS;
+  Context& context = *contexts[static_cast<size_t>(gpu)];
+  if (context.launches.fetch_add(1) >= options.fault->launches)
+    context.failure.store(static_cast<CUresult>(options.fault->error));
+  return context.failure.load();
+}
+
 CUresult PeerAccess::Enable(int gpu, int peer) {
   if (gpu == peer) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(mutex_);
@@ -104,7 +112,7 @@ CUresult CallContext::EnterContext() {
   const ThreadState& thread = CurrentThread();
   if (thread.contexts.empty() || thread.contexts.back() < 0) return CUDA_ERROR_INVALID_CONTEXT;
   gpu = thread.contexts.back();
-  return CUDA_SUCCESS;
+  return process->contexts[static_cast<size_t>(gpu)]->failure.load(std::memory_order_relaxed);
 }
 
 std::shared_ptr<Stream> CallContext::FindStream(CUstream handle) const {

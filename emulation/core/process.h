@@ -36,6 +36,8 @@ struct Context {
   int gpu = 0;
   std::atomic<int> retained{0};
   std::atomic<unsigned> flags{0};
+  std::atomic<int> launches{0};                 // counted if the GPU is going to fail
+  std::atomic<CUresult> failure{CUDA_SUCCESS};  // what all calls return from then on
 };
 
 // Peer access between GPUs. All pairs are capable, but a program must enable each direction once.
@@ -64,6 +66,9 @@ struct Process {
   HandleTable<Stream> streams;
   HandleTable<Event> events;
   GraphState graphs{&engine};
+
+  // Counts the launch of a kernel. An error: the GPU has failed (Options::fault).
+  CUresult CountLaunch(int gpu);
 };
 
 // The settings of one thread.
@@ -85,7 +90,7 @@ struct CallContext {
   int gpu = -1;
 
   CUresult Enter();         // requires that CUDA is initialized
-  CUresult EnterContext();  // also requires a current context
+  CUresult EnterContext();  // also requires a current context, whose GPU has not failed
 
   // Returns the stream of a handle: 0 and 1 are the legacy default stream of the current GPU, 2 is
   // the thread's own default stream, others were created. Null for an invalid handle.

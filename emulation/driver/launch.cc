@@ -41,6 +41,8 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   if (captured) return *captured;
   Engine& engine = session.process->engine;
   const bool blocking = call->launch.blocking();
+  if (const CUresult failed = session.process->CountLaunch(session.gpu); failed != CUDA_SUCCESS)
+    return failed;
   engine.Enqueue(found, WorkOf(*call));
   const bool ended = blocking && !engine.Wait(engine.PendingOf(found));
   return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;

@@ -60,6 +60,13 @@ void Communicator::FailForDepartedRank(Rank rank, const std::string& why) {
       absl::StrCat("rank ", rank.value(), " ", why, " while the communicator was forming")));
 }
 
+void Communicator::FailForRank(RankPort* port, const std::string& why) {
+  Wake();
+  const LocalRank* const local = Find(port);
+  if (local != nullptr)
+    Fail(absl::UnavailableError(absl::StrCat("rank ", local->rank.value(), ": ", why)));
+}
+
 LocalRank* Communicator::Find(const RankPort* port) {
   const auto local = std::ranges::find(locals_, port, &LocalRank::port);
   return local == locals_.end() ? nullptr : &*local;

@@ -72,6 +72,8 @@ class Communicator {
   // Poll. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
   void FailForDepartedRank(Rank rank, const std::string& why);
+  // The work of the rank of `port` cannot continue: "rank 1: WHY".
+  void FailForRank(RankPort* port, const std::string& why);
   // Removes a rank. Calls OnReleased() on `port` when it is no longer used, perhaps at once.
   // kAtOnce overrides an earlier kAfterPostedWork. `asked`: the program called for it; its process
   // did not die.

@@ -78,6 +78,9 @@ class RankEndpoint final : public RankPort {
   void Fail(const absl::Status& why) override;
   void OnReleased() override;
 
+  // No kernel of the rank runs any more.
+  void EndKernels() { queues_.End(); }
+
   CapturedGroups& captured() { return captured_; }
   RankWindows& windows() { return windows_; }
 

@@ -27,8 +27,18 @@ absl::StatusOr<KernelQueue*> RankQueues::At(Queues& queues, uint32_t slot, size_
     auto* region = reinterpret_cast<kernels::KernelRegion*>(memory_.data());
     queues[slot] = std::make_unique<KernelQueue>(
         *process_, &queues == &posted_ ? region->posted[slot] : region->captured[slot]);
+    if (ended_) queues[slot]->End();
   }
   return queues[slot].get();
+}
+
+void RankQueues::End() {
+  ended_ = true;
+  for (const Queues* queues : {&posted_, &captured_}) {
+    for (const std::unique_ptr<KernelQueue>& queue : *queues) {
+      if (queue != nullptr) queue->End();
+    }
+  }
 }
 
 void RankQueues::RingPosted() {

@@ -31,6 +31,8 @@ class RankQueues {
   absl::StatusOr<KernelQueue*> CapturedAt(uint32_t slot) {
     return At(captured_, slot, wire::kCapturedSlots);
   }
+  // The rank's kernels have ended, and no other one will run.
+  void End();
   // A done word has advanced.
   void RingPosted();
   void RingCaptured(uint32_t slot);
@@ -44,6 +46,7 @@ class RankQueues {
   absl::StatusOr<KernelQueue*> At(Queues& queues, uint32_t slot, size_t slots);
 
   KernelProcess* process_ = nullptr;
+  bool ended_ = false;
   SharedRegion memory_;
   Queues posted_;
   Queues captured_;

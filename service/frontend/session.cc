@@ -84,6 +84,7 @@ struct Session::Protocol {
       kOfRank<wire::CommUniqueId, wire::UniqueIdReply, &S::HandleCommUniqueId>,
       kOfRank<wire::CommRevoke, wire::Done, &S::HandleRevoke>,
       kOfRank<wire::CommSuspend, wire::Done, &S::HandleSuspend>,
+      kPlain<wire::GpuFailed, wire::Done, &S::HandleGpuFailed>,
       kOfRank<wire::Estimate, wire::EstimateReply, &S::HandleEstimate>,
       kEndsRank<wire::CommAbort, wire::Done, &S::HandleAbort>,
       kEndsRank<wire::CommDestroy, wire::Done, &S::HandleDestroy>,

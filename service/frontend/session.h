@@ -143,6 +143,7 @@ class Session {
   // Ranks: their begin, use and end (session_ranks.cc).
   Outcome HandleInit(const wire::CommInit& request);
   Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);
+  Outcome HandleGpuFailed(const wire::GpuFailed& message);
   // Sets message_waits_ if too many estimates wait.
   Outcome HandleEstimate(const wire::Estimate& request, RankSlot& slot);
   Outcome HandleCaptureWork(const wire::CaptureWork& request);

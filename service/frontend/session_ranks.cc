@@ -258,6 +258,16 @@ Session::Outcome Session::HandleSuspend(const wire::CommSuspend& request, RankSl
   return absl::OkStatus();
 }
 
+// A rank that is leaving needs no failure any more, but its kernels have ended.
+Session::Outcome Session::HandleGpuFailed(const wire::GpuFailed& message) {
+  const auto found = ranks_.find(message.comm_handle);
+  if (found == ranks_.end() || found->second.communicator() == nullptr) return std::nullopt;
+  RankEndpoint& endpoint = found->second.endpoint();
+  endpoint.EndKernels();
+  found->second.communicator()->FailForRank(&endpoint, TextOf(message.text));
+  return std::nullopt;
+}
+
 Session::Outcome Session::HandleEstimate(const wire::Estimate& request, RankSlot&) {
   message_waits_ = estimates_.size() == kMaxWaitingEstimates;
   if (message_waits_) return std::nullopt;

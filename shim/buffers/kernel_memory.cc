@@ -7,10 +7,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/cuda/cuda_error.h"
 #include "shim/cuda/host_memory.h"
 #include "shim/cuda/virtual_mapping.h"
 
 namespace mccs::shim {
+namespace {
+
+// CUDA reports one error for several causes, and does not say which.
+absl::Status IpcError(const DriverApi& driver, CUresult error) {
+  constexpr char kWhat[] = "cannot open GPU memory of another rank: cuIpcOpenMemHandle";
+  if (!ExplainCudaError(error).empty()) return CudaError(driver, error, kWhat);
+  return absl::UnknownError(absl::StrCat(
+      CudaError(driver, error, kWhat).message(),
+      ": CUDA IPC does not work between the two processes. Containers of one host must share the "
+      "PID namespace (docker run --pid=host, hostPID: true); MIG instances and GPUs without peer "
+      "access share no memory"));
+}
+
+}  // namespace
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
     : driver_(driver), client_(client), closer_(driver) {
@@ -100,9 +115,9 @@ absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser:
   CUipcMemHandle handle;
   static_assert(sizeof(handle) == sizeof(request.handle));
   std::memcpy(&handle, request.handle, sizeof(handle));
-  MCCS_RETURN_IF_ERROR(CheckCuda(
-      driver_, driver_.IpcOpenMemHandle(&opened->ipc, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-      "cuIpcOpenMemHandle"));
+  const CUresult error =
+      driver_.IpcOpenMemHandle(&opened->ipc, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  if (error != CUDA_SUCCESS) return IpcError(driver_, error);
   CUdeviceptr base = 0;
   size_t bytes = 0;
   const absl::Status found = CheckCuda(

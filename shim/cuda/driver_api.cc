@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "shim/cuda/cuda_error.h"
 
 namespace mccs::shim {
 namespace {
@@ -117,8 +118,14 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
 absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what) {
   const char* name = nullptr;
   if (driver.GetErrorName(error, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown error";
-  return absl::UnknownError(
-      absl::StrCat(absl::string_view(what.data(), what.size()), ": ", name, " (", error, ")"));
+  const std::string_view explanation = ExplainCudaError(error);
+  absl::Status status = absl::UnknownError(absl::StrCat(
+      absl::string_view(what.data(), what.size()), ": ", name, " (", error, ")",
+      explanation.empty() ? "" : ": ", absl::string_view(explanation.data(), explanation.size())));
+  GpuFailure failure{.error = error, .context = nullptr};
+  driver.CtxGetCurrent(&failure.context);
+  AttachGpuFailure(failure, &status);
+  return status;
 }
 
 absl::StatusOr<DeviceBinding> DeviceByOrdinal(const DriverApi& driver, int ordinal) {

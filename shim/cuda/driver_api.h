@@ -120,7 +120,9 @@ struct DriverApi {
 // Initialises the driver. Errors: kUnknown (a CUDA error), naming the missing function.
 absl::StatusOr<DriverApi> LoadDriverApi();
 
-// kUnknown with "WHAT: CUDA_ERROR_…": the program's CUDA failed, not an argument.
+// kUnknown with "WHAT: CUDA_ERROR_…", and cause and remedy where they are known (cuda_error.h): the
+// program's CUDA failed, not an argument. Contains a GpuFailure of the current context if the error
+// means one.
 absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what);
 
 inline absl::Status CheckCuda(const DriverApi& driver, CUresult error, std::string_view what) {

@@ -31,12 +31,12 @@ std::string DescribeDriver(const DriverApi& driver) {
   return absl::StrCat("CUDA ", version / 1000, ".", version % 1000 / 10);
 }
 
+// Null: the image is not the cause.
 const char* RemedyOf(CUresult error) {
   switch (error) {
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
       return "use a GPU that the kernel is compiled for, or an MCCS release for this GPU";
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
       return "update NVIDIA's driver to the kernel's version of CUDA or a later one";
     case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
       return "install libnvidia-ptxjitcompiler.so.1 of this driver, or use a GPU that the kernel "
@@ -48,19 +48,19 @@ const char* RemedyOf(CUresult error) {
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_NOT_FOUND:
       return "update NVIDIA's driver, and install mccsd and libnccl.so.2 from the same release";
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return "free memory of the GPU or of this process, and create the communicator again";
     default:
-      return "see NVIDIA's driver log (dmesg) for the cause";
+      return nullptr;
   }
 }
 
 absl::Status LoadError(const DriverApi& driver, CUresult error, std::string_view function,
                        std::string_view architectures) {
+  const char* const remedy = RemedyOf(error);
+  if (remedy == nullptr) return CudaError(driver, error, function);
   return absl::UnknownError(absl::StrCat(
       "it is compiled for ", absl::string_view(architectures.data(), architectures.size()), "; ",
       CudaError(driver, error, function).message(), ": ", DescribeGpu(driver),
-      ", and the driver supports ", DescribeDriver(driver), "; ", RemedyOf(error)));
+      ", and the driver supports ", DescribeDriver(driver), "; ", remedy));
 }
 
 }  // namespace

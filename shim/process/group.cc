@@ -3,8 +3,11 @@
 #include <pthread.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "shim/cuda/cuda_error.h"
 #include "shim/process/last_error.h"
 #include "shim/process/process.h"
 
@@ -26,6 +29,29 @@ void EndGroup(void* group) {
 std::optional<pthread_key_t> EndOfThread() {
   pthread_key_t key;
   return pthread_key_create(&key, &EndGroup) == 0 ? std::optional(key) : std::nullopt;
+}
+
+std::string BusIdOf(const DriverApi& driver, int ordinal) {
+  char text[32] = "unknown";
+  driver.DeviceGetPCIBusId(text, sizeof(text), ordinal);
+  return text;
+}
+
+// If `status` means that a GPU has failed, fails all communicators of this process on that GPU,
+// also those that have no part in the call, and adds the GPU's name.
+absl::Status ReportGpuFailure(absl::Status status) {
+  const std::optional<GpuFailure> failure = GpuFailureOf(status);
+  if (!failure.has_value()) return status;
+  std::string text;
+  Process::Get().handles().ForEach([&](Communicator& comm) {
+    if (comm.context() != failure->context) return;
+    if (text.empty()) {
+      text = absl::StrCat("GPU ", BusIdOf(comm.driver(), comm.device()), " (CUDA device ",
+                          comm.device(), ") has failed: ", status.message());
+    }
+    comm.ReportGpuFailure(text);
+  });
+  return text.empty() ? status : absl::UnknownError(text);
 }
 
 }  // namespace
@@ -55,7 +81,7 @@ Group::Outcome Group::End() {
   Outcome outcome;
   outcome.status = std::exchange(error_, absl::OkStatus());
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
-  if (outcome.status.ok()) outcome.status = work_.Submit();
+  if (outcome.status.ok()) outcome.status = ReportGpuFailure(work_.Submit());
   if (outcome.status.ok()) outcome.status = RunDestroys();
   Clear();
   return outcome;

@@ -1,5 +1,6 @@
 #include "shim/submit/communicator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -256,6 +257,15 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   wire::CommAbort message{};
   message.comm_handle = handle_;
   return session_->client->Send(message);
+}
+
+void Communicator::ReportGpuFailure(std::string_view text) {
+  std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
+  if (state() != State::kReady || std::exchange(gpu_failed_, true)) return;
+  wire::GpuFailed message{};
+  message.comm_handle = handle_;
+  std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
+  session_->client->SendOneWay(message);
 }
 
 absl::Status Communicator::Revoke() {

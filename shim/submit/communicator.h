@@ -132,6 +132,10 @@ class Communicator {
   static constexpr std::chrono::seconds kAbortTimeout{2};
   void Abort();
 
+  // The GPU or its context has failed, as `text` says: the daemon fails the communicator on all
+  // ranks. Has an effect once, and only while calls are accepted. THREAD: any.
+  void ReportGpuFailure(std::string_view text);
+
   // ---- Queries. THREAD: any ----
 
   // The result of ncclCommGetAsyncError. One load when the communicator works; also processes a
@@ -233,6 +237,7 @@ class Communicator {
   uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
   uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
   absl::Status failure_;       // the reason of kFailed and kAborted
+  bool gpu_failed_ = false;    // reported; guarded by control_mutex_
 
   std::atomic<bool> failure_taken_{false};
   std::atomic<const char*> end_message_{

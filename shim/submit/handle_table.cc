@@ -50,7 +50,7 @@ CommRef HandleTable::Find(ncclComm_t handle) {
   return CommRef(this, index, slot.comm);
 }
 
-void HandleTable::ForEach(void (*visit)(Communicator&)) {
+void HandleTable::ForEach(const std::function<void(Communicator&)>& visit) {
   const uint32_t used = used_.load(std::memory_order_acquire);
   for (uint32_t index = 0; index < used; ++index) {
     Slot& slot = slots_[index];

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -71,7 +72,7 @@ class HandleTable {
   CommRef Find(ncclComm_t handle);
 
   // Calls `visit` for every live communicator. Slots that were never used cost nothing.
-  void ForEach(void (*visit)(Communicator&));
+  void ForEach(const std::function<void(Communicator&)>& visit);
 
   // Invalidates the handle. True for one caller only.
   bool Retire(ncclComm_t handle);

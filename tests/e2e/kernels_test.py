@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs programs on hosts whose collectives are run by kernels of the programs' own processes, on emulated GPUs."""
+import pathlib
 import re
 import tempfile
 import unittest
@@ -25,6 +26,31 @@ class Kernels(unittest.TestCase):
 
     def test_the_daemons_say_that_kernels_run_collectives(self):
         self.assertIn("kernels of tenants", self.lab.command("logs", "h0").stdout)
+
+    def test_the_daemons_open_no_context(self):
+        """So GPUs in exclusive-process mode serve the tenant's process."""
+        with self.lab.start(program("tests/steady_job"), "--seconds", 2) as job:
+            self.assertTrue(job.has_printed("running", 4), job.output + self.lab.logs())
+            for host in ("h0", "h1"):
+                maps = pathlib.Path(f"/proc/{self.lab.daemons()[host]['pid']}/maps").read_text()
+                self.assertIn("mccsd", maps)
+                self.assertNotIn("libcuda", maps)
+            self.assertEqual(job.wait(), 0, job.output)
+
+    def test_a_gpu_that_fails_ends_its_communicators_and_no_others(self):
+        script = "if [ $RANK = 3 ]; then export MCCS_EMULATED_FAULT=1:20:214; fi; exec \"$@\""
+        bystander = self.lab.start(program("tests/steady_job"), "--seconds", 4, options=("--ranks", 2))
+        self.addCleanup(bystander.__exit__)
+        with self.lab.start("/bin/sh", "-c", script, "sh", program("tests/steady_job"), "--seconds", 60) as job:
+            job.wait()
+            failed = {rank: " ".join(words) for rank, words in job.lines("failed")}
+            self.assertEqual(sorted(failed), [0, 1, 2, 3], job.output + self.lab.logs())
+            for rank, text in failed.items():
+                self.assertRegex(text, r"GPU 0000:\S+ \(CUDA device 1\) has failed: .*CUDA_ERROR_ECC_UNCORRECTABLE")
+                self.assertIn("reset the GPU", text)
+                if rank != 3:
+                    self.assertIn("rank 3: GPU", text)
+        self.assertEqual(bystander.wait(), 0, bystander.output)
 
     def test_all_collectives(self):
         result = self.lab.run(program("collective_perf"), "--op", "all", "-b", "8", "-e", "2M", "-f", 64, "-n", 3,

@@ -339,9 +339,8 @@ bool KernelPlan::KernelsFinished() const {
 }
 
 bool KernelPlan::ProcessesAlive() const {
-  return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.queue->process().alive();
-  });
+  return std::ranges::all_of(
+      runners_, [](const Runner& runner) { return !runner.published || runner.queue->alive(); });
 }
 
 bool KernelPlan::BuffersFree() const {

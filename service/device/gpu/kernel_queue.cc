@@ -20,7 +20,7 @@ bool KernelQueue::Finished(uint64_t number) {
   // A tenant can write any value there.
   const uint64_t claimed = kernels::LoadWord(&shared_.finished);
   finished_ = std::max(finished_, std::min(claimed, published_));
-  return finished_ > number || !process_.alive();
+  return finished_ > number || !alive();
 }
 
 void KernelQueue::Ring() { wire::AdvanceFence(kernels::BellOf(shared_), ++bell_); }

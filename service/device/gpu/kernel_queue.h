@@ -32,7 +32,11 @@ class KernelQueue {
   }
   // Gives the kernel a command. REQUIRES: MayPublish(number).
   void Publish(uint64_t number, const kernels::Command& command);
-  // Whether the kernel has finished this command, or never will because its process has ended.
+  // The kernel has ended without finishing its commands, and no other one will run.
+  void End() { ended_ = true; }
+  // False: no kernel will finish a command any more, because of End or the end of its process.
+  bool alive() const { return !ended_ && process_.alive(); }
+  // Whether the kernel has finished this command, or never will.
   bool Finished(uint64_t number);
 
   // Tells the kernel that a word has changed.
@@ -43,6 +47,7 @@ class KernelQueue {
  private:
   KernelProcess& process_;
   kernels::CommandQueue& shared_;
+  bool ended_ = false;
   uint64_t bell_ = 0;
   uint64_t reserved_ = 0;
   uint64_t published_ = 0;

@@ -225,6 +225,31 @@ TEST_F(OpenSessionTest, SanitizesTexts) {
   EXPECT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
 }
 
+TEST_F(OpenSessionTest, AFailedGpuFailsTheCommunicatorOfItsRankOnAllRanks) {
+  const uint64_t first = tenant_.Send(MakeCommInit(id_, 2, 0));
+  const wire::CommInitReply second = Init(MakeCommInit(id_, 2, 1));
+  ASSERT_EQ(second.status.error, wire::ErrorClass::kNone) << second.status.text;
+  ASSERT_TRUE(tenant_.Await<wire::CommInitReply>(first).has_value());
+  const auto memory = SharedRegion::Map(std::move(tenant_.fds().at(0)));
+  ASSERT_TRUE(memory.ok());
+  const auto& region = *reinterpret_cast<const wire::CommRegion*>(memory->data());
+  wire::GpuFailed failed{};
+  failed.comm_handle = second.comm_handle;
+  std::strncpy(failed.text, "GPU 7 has failed:\nXid 79", sizeof(failed.text) - 1);
+  tenant_.Send(failed);
+  ASSERT_TRUE(world_.RunUntil([&] { return region.failure.error.load() != 0; }, kNsPerSec));
+  EXPECT_EQ(region.failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
+  EXPECT_THAT(region.failure.text, HasSubstr("rank 1: GPU 7 has failed:?Xid 79"));
+}
+
+TEST_F(OpenSessionTest, AFailedGpuOfAnUnknownRankHasNoEffect) {
+  wire::GpuFailed failed{};
+  failed.comm_handle = 77;
+  std::memset(failed.text, 'x', sizeof(failed.text));  // no terminator
+  tenant_.Send(failed);
+  EXPECT_EQ(Init(MakeCommInit(id_, 1, 0)).status.error, wire::ErrorClass::kNone);
+}
+
 TEST_F(OpenSessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
   wire::CommDestroy destroy{};
   destroy.comm_handle = Init(MakeCommInit(id_, 1, 0)).comm_handle;

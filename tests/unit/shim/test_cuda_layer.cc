@@ -166,6 +166,7 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream, void** parameters, void** extra) {
+  MCCS_FAIL_IF_REQUESTED(cuLaunchKernel);
   return Record(MCCS_NEXT(cuLaunchKernel)(function, grid_x, grid_y, grid_z, block_x, block_y,
                                           block_z, shared_bytes, stream, parameters, extra),
                 stream,
@@ -214,6 +215,16 @@ CUresult cuMemFree(CUdeviceptr address) {
     world.memory.erase(reinterpret_cast<void*>(address));
   });
   return MCCS_NEXT(cuMemFree)(address);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags) {
+  MCCS_FAIL_IF_REQUESTED(cuIpcOpenMemHandle);
+  return MCCS_NEXT(cuIpcOpenMemHandle)(address, handle, flags);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  MCCS_FAIL_IF_REQUESTED(cuDevicePrimaryCtxRetain);
+  return MCCS_NEXT(cuDevicePrimaryCtxRetain)(context, device);
 }
 
 CUresult cuMemHostRegister(void* address, size_t bytes, unsigned flags) {
