@@ -132,7 +132,8 @@ MCCS_INLINE void Reduce(const Call& call, const Divider<typename Format::Acc>& d
     Elements sum;
     MCCS_NO_UNROLL for (uint32_t first = 0; first < batched_sources; first += kSources) {
       if (batched_sources > kSources) batch.Take(call, first);
-      Word<kBytes> words[kSources][kWords];
+      // Zero, so that no word of the iteration before is kept in a register.
+      Word<kBytes> words[kSources][kWords] = {};
       MCCS_UNROLL for (int k = 0; k < kSources; ++k) {
         MCCS_UNROLL for (int j = 0; j < kWords; ++j) {
           const uint64_t at = i + j * share.stride;
@@ -172,7 +173,7 @@ template <int kBytes, int kWords, class Share>
 MCCS_INLINE void Copy(const Call& call, const Share& share) {
   const unsigned char* from = call.sources[0].address;
   MCCS_NO_UNROLL for (uint64_t i = share.first; i < share.end; i += kWords * share.stride) {
-    Word<kBytes> words[kWords];
+    Word<kBytes> words[kWords] = {};  // as in Reduce
     MCCS_UNROLL for (int j = 0; j < kWords; ++j) {
       const uint64_t at = i + j * share.stride;
       if (at < share.end) words[j] = LoadWord<kBytes>(from + share.template Offset<kBytes>(at));
