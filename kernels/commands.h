@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "algorithms/division.h"
+#include "base/portable.h"
 #include "proto/operation.h"
 
 namespace mccs::kernels {
@@ -56,22 +57,41 @@ struct Binding {
   uint8_t reserved;
 };
 
-// One program of a command. Arrays are by lane.
+// One direction of a lane in one operation.
+struct SendRun {
+  uint64_t first;    // number of the operation's first slice
+  uint64_t staging;  // address of staging memory; 0: none
+};
+struct ReceiveRun {
+  uint64_t first;
+  uint64_t slots;  // address of the receive slots
+};
+
+// The copies that a kernel makes before it runs a program are multiples of this and aligned to it.
+inline constexpr uint32_t kCopyBytes = 16;
+constexpr MCCS_HOST_DEVICE uint32_t CopiedBytes(uint64_t bytes) {
+  return static_cast<uint32_t>((bytes + kCopyBytes - 1) / kCopyBytes * kCopyBytes);
+}
+
+// One program of a command. Arrays are by lane. Only the daemon writes what is in the first
+// `bytes` bytes, and not while the command runs: a kernel may copy it.
 struct ProgramRun {
-  uint64_t image;          // ProgramImage
+  uint64_t image;          // ProgramImage, followed by the next two
+  uint64_t sends;          // SendRun[]
+  uint64_t receives;       // ReceiveRun[]
+  uint64_t bytes;          // of these three
+  uint64_t state;          // ProgramImage::state_bytes of scratch memory
   uint64_t send_words;     // SendWords[]
   uint64_t receive_words;  // ReceiveWords[]
   uint64_t in_slot;        // uint8_t[lanes × slots]: as ReceiveCounters::in_slot
-  uint64_t staging;        // uint64_t[]: addresses of staging memory; 0: none
-  uint64_t slots;          // uint64_t[]: addresses of receive slots
-  uint64_t state;          // ProgramImage::state_bytes of scratch memory
 };
+static_assert(sizeof(ProgramRun) % kCopyBytes == 0);
 
 struct alignas(64) Command {
   uint64_t binding;
-  uint64_t runs;  // ProgramRun[programs]
+  uint64_t runs;           // ProgramRun[programs]
+  uint32_t binding_bytes;  // with the RankBuffers; a multiple of kCopyBytes
   uint32_t programs;
-  uint32_t reserved;
 };
 
 inline constexpr uint32_t kQueueCommands = 4;  // a power of two
@@ -86,7 +106,6 @@ struct CommandQueue {
   // 1: stop running commands; they count as finished. Their results are undefined.
   uint64_t stopped;
   alignas(64) uint64_t finished;  // by the kernel
-  uint64_t arrived;               // the kernel's own: blocks that have finished the command
   Command commands[kQueueCommands];
 };
 static_assert(offsetof(CommandQueue, bell_sleepers) == 8);

@@ -9,13 +9,14 @@
 //   words   (commands.h)     where it meets its lanes; the contract is that of lane_ports.h
 //   state                    scratch memory, by lane; valid during the operation
 //
-// THREAD: those of `Threads`, all together. Never blocks, except in Threads::Sync.
+// THREAD: those of `Threads`, all together. Never blocks, except in Sync and EndCombines.
 #ifndef MCCS_KERNELS_INTERPRETER_H_
 #define MCCS_KERNELS_INTERPRETER_H_
 
 #include <cstdint>
 
 #include "base/portable.h"
+#include "kernels/bound_program.h"
 #include "kernels/commands.h"
 #include "kernels/elements.h"
 #include "kernels/program.h"
@@ -23,23 +24,11 @@
 
 namespace mccs::kernels {
 
-inline constexpr uint32_t kMaxSources = 140;       // as kMaxMemOpSources
-inline constexpr uint32_t kMaxDestinations = 132;  // 128 local ranks, staging slots
-
-// The operands of one combine. On a GPU in memory that the threads share.
-struct Operands {
-  Source sources[kMaxSources];
-  unsigned char* destinations[kMaxDestinations];
-  uint32_t destination_count;
-};
-
 // State of a lane during an operation. Slots' flags follow those of all receive lanes.
 struct SendState {
-  uint64_t first;  // number of the operation's first slice
   uint64_t posted;
 };
 struct ReceiveState {
-  uint64_t first;
   uint64_t writable;
   uint64_t released;
   ImageCursor opening;  // at slice `writable`
@@ -49,10 +38,11 @@ constexpr uint32_t StateBytes(uint32_t sends, uint32_t receives, uint32_t slots)
          receives * slots;
 }
 
-// One thread of the host. A GPU's are in run_commands.cu.
+// One thread of the host. The threads of a block are in run_commands.h.
 struct OneThread {
   explicit OneThread(Operands& shared) : operands(&shared) {}
   bool leader() const { return true; }
+  // Those that share `operands`.
   Team team() const { return {0, 1}; }
   void Sync() const {}
   // The value that the leader computes, for all threads.
@@ -60,6 +50,10 @@ struct OneThread {
   bool Holds(const F& condition) const {
     return condition();
   }
+  // Around the combines of a step, which read and write this many bytes: the threads that execute
+  // them, and the wait for all of these.
+  Team BeginCombines(uint64_t /*bytes_moved*/) { return team(); }
+  void EndCombines(uint64_t /*bytes_moved*/) {}
   Operands* operands;
 };
 
@@ -72,30 +66,22 @@ class Interpreter {
   MCCS_HOST_DEVICE Interpreter(const Threads& threads, const ProgramRun& run,
                                const Binding& binding)
       : threads_(threads),
-        image_(At<const ProgramImage>(run.image)),
-        binding_(&binding),
-        ranks_(reinterpret_cast<const RankBuffers*>(&binding + 1)),
-        send_words_(At<SendWords>(run.send_words)),
-        receive_words_(At<ReceiveWords>(run.receive_words)),
-        in_slot_(At<const uint8_t>(run.in_slot)),
-        staging_(At<const uint64_t>(run.staging)),
-        slots_(At<const uint64_t>(run.slots)),
-        sends_(At<SendState>(run.state)),
-        receives_(reinterpret_cast<ReceiveState*>(sends_ + image_->send_lanes)),
-        early_(reinterpret_cast<uint8_t*>(receives_ + image_->receive_lanes)),
-        rounds_(binding.division.Rounds(image_->channel)),
-        cursor_(ImageSteps(*image_), rounds_, image_->skew) {
-    if (threads_.leader()) PrepareLanes();
+        program_(run, binding),
+        send_words_(BoundProgram::At<SendWords>(run.send_words)),
+        receive_words_(BoundProgram::At<ReceiveWords>(run.receive_words)),
+        in_slot_(BoundProgram::At<const uint8_t>(run.in_slot)),
+        sends_(BoundProgram::At<SendState>(run.state)),
+        receives_(reinterpret_cast<ReceiveState*>(sends_ + image().send_lanes)),
+        early_(reinterpret_cast<uint8_t*>(receives_ + image().receive_lanes)),
+        cursor_(program_.Steps()) {
+    PrepareLanes();
     threads_.Sync();
-    if (threads_.leader()) {
-      for (uint32_t lane = 0; lane < image_->receive_lanes; ++lane) Open(lane);
-    }
   }
 
   MCCS_HOST_DEVICE Progress Advance() {
     if (cursor_.done()) return Drain();
     const StepInstance at = cursor_.current();
-    const StepEntry& step = image_->StepAt(at.step);
+    const StepEntry& step = image().StepAt(at.step);
     if (!threads_.Holds([&] { return MayRun(step, at); })) return OpenOpenable();
     switch (step.type) {
       case StepType::kCombine:
@@ -116,37 +102,21 @@ class Interpreter {
   }
 
  private:
-  template <typename T>
-  MCCS_HOST_DEVICE static T* At(uint64_t address) {
-    return reinterpret_cast<T*>(address);
-  }
+  MCCS_HOST_DEVICE const ProgramImage& image() const { return program_.image(); }
 
   // ---- The leader's ----
-
-  MCCS_HOST_DEVICE void PrepareLanes() {
-    for (uint32_t lane = 0; lane < image_->send_lanes; ++lane) {
-      const uint64_t first = LoadWord(&send_words_[lane].posted);
-      sends_[lane] = SendState{first, first};
-    }
-    for (uint32_t lane = 0; lane < image_->receive_lanes; ++lane) {
-      const uint64_t first = LoadWord(&receive_words_[lane].released);
-      receives_[lane] = ReceiveState{
-          first, first, first,
-          ImageCursor(ImageSteps(*image_, image_->ReceiveLane(lane).steps), rounds_, image_->skew)};
-      for (uint32_t slot = 0; slot < image_->slots; ++slot) early_[lane * image_->slots + slot] = 0;
-    }
-  }
 
   MCCS_HOST_DEVICE bool MayRun(const StepEntry& step, const StepInstance& at) const {
     if (!AllFree(step, at.round)) return false;
     if (step.type == StepType::kReceive) {
-      return LoadWord(&receive_words_[step.position.lane].landed) > ReceiveNumber(step, at.round);
+      return LoadWord(&receive_words_[step.position.lane].landed) >
+             program_.ReceiveNumber(step, at.round);
     }
-    const uint16_t* composes = image_->ListAt(step.composes);
+    const uint16_t* composes = image().ListAt(step.composes);
     for (uint32_t i = 0; i < step.composes.count; ++i) {
-      const StepEntry& send = image_->StepAt(composes[i]);
-      if (LoadWord(&send_words_[send.position.lane].acknowledged) + image_->staging_slots <=
-          SendNumber(send, at.round)) {
+      const StepEntry& send = image().StepAt(composes[i]);
+      if (LoadWord(&send_words_[send.position.lane].acknowledged) + image().staging_slots <=
+          program_.SendNumber(send, at.round)) {
         return false;
       }
     }
@@ -154,30 +124,32 @@ class Interpreter {
   }
   // No lane reads the buffers that the step overwrites.
   MCCS_HOST_DEVICE bool AllFree(const StepEntry& step, uint64_t round) const {
-    const uint16_t* frees = image_->ListAt(step.frees);
+    const uint16_t* frees = image().ListAt(step.frees);
     for (uint32_t i = 0; i < step.frees.count; ++i) {
-      const StepEntry& send = image_->StepAt(frees[i]);
-      if (LoadWord(&send_words_[send.position.lane].source_free) <= SendNumber(send, round))
+      const StepEntry& send = image().StepAt(frees[i]);
+      if (LoadWord(&send_words_[send.position.lane].source_free) <=
+          program_.SendNumber(send, round)) {
         return false;
+      }
     }
     return true;
   }
 
   MCCS_HOST_DEVICE void AfterStep(const StepEntry& step) {
-    const uint16_t* opens = image_->ListAt(step.opens);
+    const uint16_t* opens = image().ListAt(step.opens);
     for (uint32_t i = 0; i < step.opens.count; ++i) Open(opens[i]);
   }
   // Lets slices land in outputs that are free.
   MCCS_HOST_DEVICE bool Open(uint32_t lane) {
     ReceiveState& state = receives_[lane];
-    const LaneEntry& entry = image_->ReceiveLane(lane);
+    const LaneEntry& entry = image().ReceiveLane(lane);
     const uint64_t before = state.writable;
     if (entry.all_open != 0) {
-      state.writable = state.first + rounds_ * entry.steps.count;
+      state.writable = program_.FirstReceive(lane) + program_.rounds() * entry.steps.count;
     } else {
       for (; !state.opening.done(); state.opening.Advance(), ++state.writable) {
         const StepInstance next = state.opening.current();
-        const StepEntry& step = image_->StepAt(next.step);
+        const StepEntry& step = image().StepAt(next.step);
         if (step.in_slot != 0) continue;
         if (step.opens_after != kNoStep && !cursor_.Passed(next.round, step.opens_after)) break;
         if (!AllFree(step, next.round)) break;
@@ -189,23 +161,36 @@ class Interpreter {
   }
 
   MCCS_HOST_DEVICE void Release(const StepEntry& receive, uint64_t round) {
-    const uint32_t lane = receive.position.lane;
+    const uint32_t lane = receive.position.lane, slots = image().slots;
     ReceiveState& state = receives_[lane];
-    uint8_t* early = early_ + lane * image_->slots;
-    early[ReceiveNumber(receive, round) % image_->slots] = 1;
+    uint8_t* early = early_ + lane * slots;
+    early[program_.ReceiveNumber(receive, round) % slots] = 1;
     const uint64_t before = state.released;
-    while (early[state.released % image_->slots] != 0) early[state.released++ % image_->slots] = 0;
+    while (early[state.released % slots] != 0) early[state.released++ % slots] = 0;
     if (state.released != before) StoreWord(&receive_words_[lane].released, state.released);
   }
 
   // ---- All threads' ----
 
+  // Each lane by one thread.
+  MCCS_HOST_DEVICE void PrepareLanes() {
+    const Team team = threads_.team();
+    for (uint32_t lane = team.index; lane < image().send_lanes; lane += team.threads)
+      sends_[lane] = SendState{program_.FirstSend(lane)};
+    for (uint32_t lane = team.index; lane < image().receive_lanes; lane += team.threads) {
+      const uint64_t first = program_.FirstReceive(lane);
+      receives_[lane] = ReceiveState{first, first, program_.Steps(image().ReceiveLane(lane))};
+      for (uint32_t slot = 0; slot < image().slots; ++slot) early_[lane * image().slots + slot] = 0;
+      Open(lane);
+    }
+  }
+
   // A receive may become open while the program waits, because a send's source became free.
   MCCS_HOST_DEVICE Progress OpenOpenable() {
     const bool opened = threads_.Holds([&] {
       bool any = false;
-      for (uint32_t lane = 0; lane < image_->receive_lanes; ++lane) {
-        if (image_->ReceiveLane(lane).all_open == 0) any |= Open(lane);
+      for (uint32_t lane = 0; lane < image().receive_lanes; ++lane) {
+        if (image().ReceiveLane(lane).all_open == 0) any |= Open(lane);
       }
       return any;
     });
@@ -215,8 +200,8 @@ class Interpreter {
   // The lanes have read the buffers.
   MCCS_HOST_DEVICE Progress Drain() {
     const bool drained = threads_.Holds([&] {
-      for (uint32_t lane = 0; lane < image_->send_lanes; ++lane) {
-        if (image_->SendLane(lane).buffers == 0) continue;
+      for (uint32_t lane = 0; lane < image().send_lanes; ++lane) {
+        if (image().SendLane(lane).buffers == 0) continue;
         if (LoadWord(&send_words_[lane].source_free) < sends_[lane].posted) return false;
       }
       return true;
@@ -225,12 +210,11 @@ class Interpreter {
   }
 
   MCCS_HOST_DEVICE void Receive(const StepEntry& step, const StepInstance& at) {
-    const uint32_t lane = step.position.lane;
     if (step.in_slot == 0) {
-      const uint64_t slot = ReceiveNumber(step, at.round) % image_->slots;
-      if (in_slot_[lane * image_->slots + slot] != 0) {
-        CopyOut(step, at.round, At<unsigned char>(slots_[lane]) + slot * image_->slot_bytes);
-      }
+      // The slice landed before its output was free.
+      const uint64_t slot = program_.ReceiveNumber(step, at.round) % image().slots;
+      if (in_slot_[step.position.lane * image().slots + slot] != 0)
+        program_.CopyOut(step, at.round, threads_);
     } else if (step.unread == 0) {
       return;
     }
@@ -238,136 +222,25 @@ class Interpreter {
     if (threads_.leader()) Release(step, at.round);
   }
 
-  // The slice landed before its output was free.
-  MCCS_HOST_DEVICE void CopyOut(const StepEntry& step, uint64_t round, unsigned char* slot) {
-    const IndexRange pieces = Taken(round, step.entries.count);
-    if (pieces.size() == 0) return;
-    const PlaceEntry& first =
-        image_->PlacesAt(step.entries.begin)[static_cast<uint32_t>(pieces.begin)];
-    const Extent slice = SliceOf(round, first.block);
-    const uint64_t elements = slice.count * pieces.size();
-    if (elements == 0) return;
-    Operands& operands = *threads_.operands;
-    if (threads_.leader()) {
-      operands.sources[0] = Source{slot, 0, nullptr, false};
-      operands.destinations[0] = InBuffer(first, slice);
-    }
-    threads_.Sync();
-    kernels::Combine(ElementOp{binding_->type, ReduceOp::kSum, false, 1}, operands.sources, 1,
-                     operands.destinations, 1, elements, threads_.team());
-  }
-
   MCCS_HOST_DEVICE void Combine(const StepEntry& step, const StepInstance& at) {
-    const IndexRange taken = Taken(at.round, step.entries.count);
-    for (size_t c = taken.begin; c < taken.end; ++c) {
-      const CombineEntry& combine =
-          image_->CombineAt(step.entries.begin + static_cast<uint32_t>(c));
-      const PlaceEntry* places = image_->PlacesAt(combine.first_place);
-      const Extent slice = SliceOf(at.round, places[combine.sources].block);
-      if (slice.count == 0) continue;
-      RunCombine(combine, places, slice, at.round);
-    }
+    const uint64_t bytes = program_.BytesMoved(step, at.round);
+    program_.RunCombines(step, at.round, threads_, threads_.BeginCombines(bytes));
     threads_.Sync();
+    threads_.EndCombines(bytes);
     if (!threads_.leader()) return;
-    const uint16_t* releases = image_->ListAt(step.releases);
+    const uint16_t* releases = image().ListAt(step.releases);
     for (uint32_t i = 0; i < step.releases.count; ++i)
-      Release(image_->StepAt(releases[i]), at.round);
-  }
-
-  MCCS_HOST_DEVICE void RunCombine(const CombineEntry& combine, const PlaceEntry* places,
-                                   const Extent& slice, uint64_t round) {
-    const bool divides = combine.finish != 0 && binding_->divides != 0;
-    Operands& operands = *threads_.operands;
-    threads_.Sync();  // all have finished with the operands before
-    if (threads_.leader()) {
-      for (uint32_t i = 0; i < combine.sources; ++i)
-        operands.sources[i] = SourceAt(places[i], slice, round);
-      // A copy of a place onto itself is omitted.
-      const bool copies = combine.sources == 1 && !operands.sources[0].scaled && !divides;
-      uint32_t count = 0;
-      for (uint32_t i = 0; i < combine.destinations; ++i) {
-        unsigned char* const address = Address(places[combine.sources + i], slice, round);
-        if (!copies || address != operands.sources[0].address)
-          operands.destinations[count++] = address;
-      }
-      operands.destination_count = count;
-    }
-    threads_.Sync();
-    if (operands.destination_count == 0) return;
-    kernels::Combine(ElementOp{binding_->type, binding_->op, divides, binding_->divisor},
-                     operands.sources, combine.sources, operands.destinations,
-                     operands.destination_count, slice.count, threads_.team());
-  }
-
-  // ---- Numbers and addresses ----
-
-  MCCS_HOST_DEVICE uint64_t ReceiveNumber(const StepEntry& step, uint64_t round) const {
-    return receives_[step.position.lane].first +
-           Number(step, image_->ReceiveLane(step.position.lane), round);
-  }
-  MCCS_HOST_DEVICE uint64_t SendNumber(const StepEntry& step, uint64_t round) const {
-    return sends_[step.position.lane].first +
-           Number(step, image_->SendLane(step.position.lane), round);
-  }
-  MCCS_HOST_DEVICE uint64_t Number(const StepEntry& step, const LaneEntry& lane,
-                                   uint64_t round) const {
-    return SliceIndex(step.position, lane.steps.count, GroupOf(round, rounds_, image_->skew),
-                      round);
-  }
-  MCCS_HOST_DEVICE IndexRange Taken(uint64_t round, uint32_t size) const {
-    return PartEntries(binding_->division.Parts(round), size, image_->parts);
-  }
-  MCCS_HOST_DEVICE Extent SliceOf(uint64_t round, int32_t block) const {
-    return binding_->division.Slice(image_->channel, round, block);
-  }
-
-  MCCS_HOST_DEVICE Source SourceAt(const PlaceEntry& place, const Extent& slice, uint64_t round) {
-    Source source{Address(place, slice, round), 0, nullptr, false};
-    if (image_->reduces != 0 && place.space == PlaceSpace::kInput) {
-      const RankBuffers& rank = ranks_[place.index];
-      source.scaled = rank.scaled != 0;
-      source.scale_bits = rank.scale_bits;
-      source.scale_address = At<const unsigned char>(rank.scale_address);
-    }
-    return source;
-  }
-  MCCS_HOST_DEVICE unsigned char* InBuffer(const PlaceEntry& place, const Extent& slice) const {
-    const bool input = place.space == PlaceSpace::kInput;
-    const bool blocked = input ? image_->input_blocked != 0 : image_->output_blocked != 0;
-    const uint64_t block = blocked ? binding_->division.BlockOffset(place.block) : 0;
-    const RankBuffers& rank = ranks_[place.index];
-    return At<unsigned char>(input ? rank.input : rank.output) +
-           (block + slice.begin) * binding_->element_bytes;
-  }
-  // Slices of all places of a combine have the same length and begin.
-  MCCS_HOST_DEVICE unsigned char* Address(const PlaceEntry& place, const Extent& slice,
-                                          uint64_t round) const {
-    if (place.space == PlaceSpace::kInput || place.space == PlaceSpace::kOutput)
-      return InBuffer(place, slice);
-    const StepEntry& step = image_->StepAt(place.index);
-    const uint32_t lane = step.position.lane;
-    const bool received = place.space == PlaceSpace::kReceived;
-    const uint64_t slot = received ? ReceiveNumber(step, round) % image_->slots
-                                   : SendNumber(step, round) % image_->staging_slots;
-    // Only blocks of the same length share a slot.
-    const uint64_t before = place.piece - Taken(round, step.entries.count).begin;
-    return At<unsigned char>(received ? slots_[lane] : staging_[lane]) + slot * image_->slot_bytes +
-           before * slice.count * binding_->element_bytes;
+      Release(image().StepAt(releases[i]), at.round);
   }
 
   Threads threads_;
-  const ProgramImage* image_;
-  const Binding* binding_;
-  const RankBuffers* ranks_;
+  BoundProgram program_;
   SendWords* send_words_;
   ReceiveWords* receive_words_;
   const uint8_t* in_slot_;
-  const uint64_t* staging_;
-  const uint64_t* slots_;
   SendState* sends_;
   ReceiveState* receives_;
   uint8_t* early_;
-  uint64_t rounds_;
   ImageCursor cursor_;  // of all steps
 };
 

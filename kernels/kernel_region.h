@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "kernels/block_words.h"
 #include "kernels/commands.h"
 #include "proto/fence_page.h"
 #include "proto/shim_wire.h"
@@ -18,6 +19,12 @@ struct KernelRegion {
 };
 static_assert(offsetof(KernelRegion, posted) % 64 == 0 && sizeof(CommandQueue) % 64 == 0);
 static_assert(offsetof(CommandQueue, published) == sizeof(wire::FenceLine));
+
+// The words of each queue's kernel, zeroed: the process adds them in memory of the GPU.
+struct RegionBlockWords {
+  BlockWords posted[wire::kReadySlots];
+  BlockWords captured[wire::kCapturedSlots];
+};
 
 inline wire::FenceLine& BellOf(CommandQueue& queue) {
   return reinterpret_cast<wire::FenceLine&>(queue.bell);

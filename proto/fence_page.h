@@ -65,10 +65,10 @@ inline void WakeSleepers(FenceLine& line) {
 inline constexpr char kAwaitFenceKernel[] = "mccs_await_fence";
 
 // The kernel that runs commands of the daemon (kernels/commands.h), in the image that HelloReply
-// brings. Parameters: CommandQueue* queue, const uint64_t* done, uint64_t target. It ends when
-// `done` has reached the target by GEQ. It runs in any number of blocks of up to 512 threads. All
-// of this belongs to the wire version: a shim launches the kernel of any daemon of that version.
-// The emulation recognizes this name, too.
+// brings. Parameters: CommandQueue* queue, BlockWords* words, const uint64_t* done, uint64_t target.
+// It ends when `done` has reached the target by GEQ. It runs in any number of blocks of up to 512
+// threads. All of this belongs to the wire version: a shim launches the kernel of any daemon of that
+// version. The emulation recognizes this name, too.
 inline constexpr char kRunCommandsKernel[] = "mccs_run_commands";
 
 // Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is

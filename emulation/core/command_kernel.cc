@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "kernels/block_words.h"
 #include "kernels/host_kernel.h"
 #include "kernels/words.h"
 #include "proto/fence_page.h"
@@ -22,8 +23,8 @@ struct Run {
 
 void* Begin(const MccsEmulatedLaunch*, void* const* arguments) {
   return new Run{.queue = **static_cast<kernels::CommandQueue* const*>(arguments[0]),
-                 .done = *static_cast<const uint64_t* const*>(arguments[1]),
-                 .target = *static_cast<const uint64_t*>(arguments[2])};
+                 .done = *static_cast<const uint64_t* const*>(arguments[2]),
+                 .target = *static_cast<const uint64_t*>(arguments[3])};
 }
 
 int Advance(void* state, MccsEmulatedWait* wait) {
@@ -42,8 +43,9 @@ int Advance(void* state, MccsEmulatedWait* wait) {
 
 void End(void* state) { delete static_cast<Run*>(state); }
 
-constexpr uint32_t kArgumentBytes[] = {sizeof(kernels::CommandQueue*), sizeof(uint64_t*),
-                                       sizeof(uint64_t)};
+// The second, the words of blocks, is for GPUs: here one thread runs all.
+constexpr uint32_t kArgumentBytes[] = {sizeof(kernels::CommandQueue*), sizeof(kernels::BlockWords*),
+                                       sizeof(uint64_t*), sizeof(uint64_t)};
 
 }  // namespace
 

@@ -3,15 +3,20 @@
 #include "absl/strings/str_cat.h"
 #include "base/sealed_file.h"
 #include "base/status_macros.h"
+#include "kernels/block_words.h"
 #include "proto/fence_page.h"
 #include "shim/cuda/kernel_loading.h"
 
 namespace mccs::shim {
 namespace {
 
-// Each block runs the programs of some channels.
-constexpr unsigned kBlocks = 16;
 constexpr unsigned kThreads = 512;
+// One block of threads runs such a call as fast as several, and takes less of the GPU.
+constexpr uint64_t kOneBlockBytes = 64 << 10;
+
+constexpr unsigned BlocksFor(uint64_t largest_call_bytes) {
+  return largest_call_bytes <= kOneBlockBytes ? 1 : kernels::kMaxBlocks;
+}
 
 absl::Status LoadError(const absl::Status& why) {
   return {why.code(), absl::StrCat("cannot load mccsd's kernel for collectives: ", why.message())};
@@ -46,11 +51,13 @@ absl::Status CommandKernel::Prepare() const {
   return loaded.ok() ? loaded : LoadError(loaded);
 }
 
-CUresult CommandKernel::Enqueue(CUstream stream, CUdeviceptr queue, CUdeviceptr done,
-                                uint64_t value) const {
-  void* parameters[] = {&queue, &done, &value};
-  return driver_->LaunchKernel(reinterpret_cast<CUfunction>(kernel_), kBlocks, 1, 1, kThreads, 1, 1,
-                               0, stream, parameters, nullptr);
+CUresult CommandKernel::Enqueue(CUstream stream, const KernelQueueAddresses& queue,
+                                CUdeviceptr done, uint64_t value,
+                                uint64_t largest_call_bytes) const {
+  KernelQueueAddresses its = queue;
+  void* parameters[] = {&its.queue, &its.words, &done, &value};
+  return driver_->LaunchKernel(reinterpret_cast<CUfunction>(kernel_), BlocksFor(largest_call_bytes),
+                               1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr);
 }
 
 }  // namespace mccs::shim

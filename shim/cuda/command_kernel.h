@@ -23,6 +23,12 @@ struct KernelImageFile {
   std::string architectures;  // for error messages
 };
 
+// A command queue and the words of its kernel's blocks (kernels/kernel_region.h), for kernels.
+struct KernelQueueAddresses {
+  CUdeviceptr queue;
+  CUdeviceptr words;
+};
+
 class CommandKernel {
  public:
   // Checks and loads the image. Errors: kInternal (no such file, or another size, or not sealed);
@@ -34,9 +40,11 @@ class CommandKernel {
   // capture.
   absl::Status Prepare() const;
 
-  // The stream runs commands of the queue at `queue` until the 64 bits at `done` have reached
-  // `value` (GEQ). REQUIRES: the stream's context is current.
-  CUresult Enqueue(CUstream stream, CUdeviceptr queue, CUdeviceptr done, uint64_t value) const;
+  // The stream runs commands of the queue until the 64 bits at `done` have reached `value` (GEQ).
+  // `largest_call_bytes`: of the calls that it runs, the larger of input and output.
+  // REQUIRES: the stream's context is current.
+  CUresult Enqueue(CUstream stream, const KernelQueueAddresses& queue, CUdeviceptr done,
+                   uint64_t value, uint64_t largest_call_bytes) const;
 
  private:
   CommandKernel(const DriverApi& driver, std::string architectures)

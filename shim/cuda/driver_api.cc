@@ -109,6 +109,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.KernelGetFunction, "cuKernelGetFunction");
   may_have(api.FuncLoad, "cuFuncLoad");
   may_have(api.LaunchKernel, "cuLaunchKernel");
+  may_have(api.MemsetD8Async, "cuMemsetD8Async");
   // Only the program's own runtime knows its cudaSetDevice; never open another runtime.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");

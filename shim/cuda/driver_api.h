@@ -111,8 +111,10 @@ struct DriverApi {
                            unsigned shared_bytes, CUstream stream, void** parameters, void** extra);
   bool launches_kernels() const {
     return LibraryLoadData != nullptr && LibraryGetKernel != nullptr &&
-           KernelGetFunction != nullptr && LaunchKernel != nullptr;
+           KernelGetFunction != nullptr && LaunchKernel != nullptr && MemsetD8Async != nullptr;
   }
+  CUresult (*MemsetD8Async)(CUdeviceptr address, unsigned char value, size_t count,
+                            CUstream stream);
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 

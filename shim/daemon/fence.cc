@@ -24,7 +24,8 @@ constexpr char kWhat[] = "the communicator's fence page";
 
 absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driver,
                                                            SharedRegion region,
-                                                           SharedRegion kernels) {
+                                                           SharedRegion kernels,
+                                                           BlockWordsLease block_words) {
   if (region.bytes() < sizeof(wire::CommRegion)) {
     return absl::InternalError(
         absl::StrCat("invalid communicator region from the daemon: ", region.bytes(),
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   if (kernels.bytes() < sizeof(kernels::KernelRegion))
     return absl::InternalError("invalid kernel region from the daemon: it is too short");
   page->kernel_memory_ = std::move(kernels);
+  page->block_words_ = std::move(block_words);
   MCCS_ASSIGN_OR_RETURN(page->kernel_base_,
                         RegisterHostMemory(driver, page->kernel_memory_, kWhat));
   return page;

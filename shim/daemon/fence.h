@@ -12,6 +12,8 @@
 #include "base/shared_region.h"
 #include "kernels/kernel_region.h"
 #include "proto/shim_wire.h"
+#include "shim/cuda/block_words.h"
+#include "shim/cuda/command_kernel.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -22,10 +24,10 @@ namespace mccs::shim {
 class FencePage {
  public:
   // Checks the region's shape and registers it; likewise `kernels`, which has no bytes or is a
-  // KernelRegion. REQUIRES: the communicator's context is current.
-  static absl::StatusOr<std::unique_ptr<FencePage>> Open(const DriverApi& driver,
-                                                         SharedRegion region,
-                                                         SharedRegion kernels = SharedRegion());
+  // KernelRegion, with the words of its kernels. REQUIRES: the communicator's context is current.
+  static absl::StatusOr<std::unique_ptr<FencePage>> Open(
+      const DriverApi& driver, SharedRegion region, SharedRegion kernels = SharedRegion(),
+      BlockWordsLease block_words = BlockWordsLease());
   // Needs no current context: makes its own current meanwhile.
   ~FencePage();
   FencePage(const FencePage&) = delete;
@@ -49,13 +51,17 @@ class FencePage {
     return reinterpret_cast<kernels::KernelRegion*>(kernel_memory_.data());
   }
   // REQUIRES: kernel_region().
-  CUdeviceptr queue_address(uint32_t slot) const {
-    return kernel_base_ + offsetof(kernels::KernelRegion, posted) +
-           slot * sizeof(kernels::CommandQueue);
+  KernelQueueAddresses posted_queue(uint32_t slot) const {
+    return {.queue = kernel_base_ + offsetof(kernels::KernelRegion, posted) +
+                     slot * sizeof(kernels::CommandQueue),
+            .words = block_words_.words() + offsetof(kernels::RegionBlockWords, posted) +
+                     slot * sizeof(kernels::BlockWords)};
   }
-  CUdeviceptr captured_queue_address(uint32_t slot) const {
-    return kernel_base_ + offsetof(kernels::KernelRegion, captured) +
-           slot * sizeof(kernels::CommandQueue);
+  KernelQueueAddresses captured_queue(uint32_t slot) const {
+    return {.queue = kernel_base_ + offsetof(kernels::KernelRegion, captured) +
+                     slot * sizeof(kernels::CommandQueue),
+            .words = block_words_.words() + offsetof(kernels::RegionBlockWords, captured) +
+                     slot * sizeof(kernels::BlockWords)};
   }
 
  private:
@@ -68,6 +74,7 @@ class FencePage {
   CUdeviceptr device_base_ = 0;
   SharedRegion kernel_memory_;
   CUdeviceptr kernel_base_ = 0;  // 0: not registered
+  BlockWordsLease block_words_;
 };
 
 // Writes the failure for the daemon (which is dead, or does not reply) unless there is one already.

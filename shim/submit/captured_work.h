@@ -114,11 +114,12 @@ class Captures {
 };
 
 // The word operations of a captured group on one of its streams: "ready" of all communicators
-// first, then their waits. `runs_calls`: the stream's kernel runs the calls, if kernels do.
+// first, then their waits. `runs_calls`: the stream's kernel runs the calls, if kernels do, the
+// largest of this size.
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place);
 absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
-                         const CapturedPlace& place, bool runs_calls);
+                         const CapturedPlace& place, bool runs_calls, uint64_t largest_call_bytes);
 
 }  // namespace mccs::shim
 

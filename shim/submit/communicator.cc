@@ -125,13 +125,17 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     const RelaxedCapture relaxed(driver());
     MCCS_RETURN_IF_ERROR(session_->stream_wait.Prepare());
     SharedRegion kernels;
+    BlockWordsLease block_words;
     if (joined.kernels != 0) {
       MCCS_RETURN_IF_ERROR(session_->PrepareKernels(options_.device.context));
       if (!reply.fds[1].valid())
         return absl::InternalError("invalid reply of the daemon to CommInit: no region of kernels");
       MCCS_ASSIGN_OR_RETURN(kernels, SharedRegion::Map(std::move(reply.fds[1])));
+      MCCS_ASSIGN_OR_RETURN(block_words,
+                            BlockWordsLease::Of(session_->block_words, options_.device.context));
     }
-    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region), std::move(kernels)));
+    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region), std::move(kernels),
+                                                 std::move(block_words)));
     return absl::OkStatus();
   }();
   if (!status.ok()) {

@@ -17,6 +17,7 @@
 #include "shim/buffers/kernel_memory.h"
 #include "shim/buffers/staging_pool.h"
 #include "shim/buffers/virtual_allocations.h"
+#include "shim/cuda/block_words.h"
 #include "shim/cuda/command_kernel.h"
 #include "shim/cuda/driver_api.h"
 #include "shim/cuda/stream_wait.h"
@@ -36,7 +37,8 @@ struct Session {
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
         staging(cuda, *client, buffers),
-        kernel_memory(cuda, *client) {}
+        kernel_memory(cuda, *client),
+        block_words(std::make_shared<BlockWordsPool>(cuda)) {}
 
   // Before the first communicator whose calls need kernels; loads the kernel onto the context's
   // GPU.
@@ -57,6 +59,8 @@ struct Session {
   BufferExports buffers;
   StagingPool staging;
   KernelMemory kernel_memory;
+  // Shared with the pages of communicators, which may outlive the session.
+  const std::shared_ptr<BlockWordsPool> block_words;
   std::optional<CommandKernel> command_kernel;  // set once, before its first user
   std::atomic<uint64_t> next_capture{
       1};  // number of the next capture, unique among all communicators

@@ -429,21 +429,34 @@ wire::WorkRecord GroupWork::MakeFence(const StreamUse& use, uint64_t sequence) {
   return record;
 }
 
+uint64_t GroupWork::LargestCallBytes(const Batch& batch) const {
+  const auto ranks = static_cast<uint64_t>(batch.comm->ranks());
+  uint64_t largest = 0;
+  for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
+    const wire::WorkRecord& record = operations_[i].record;
+    const CallElements sides =
+        ElementsOf(record.op, record.count, ranks, batch.comm->rank() == record.root_or_peer);
+    largest = std::max(largest, std::max(sides.input, sides.output) * SizeOf(record.type));
+  }
+  return largest;
+}
+
 absl::Status GroupWork::AwaitDone(Batch& batch) {
   Communicator& comm = *batch.comm;
+  const uint64_t largest = comm.page().kernel_region() != nullptr ? LargestCallBytes(batch) : 0;
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
     // The records name the first stream's slot: its kernel runs them, the others wait.
     const bool first = &use == &batch.streams[0];
     if (batch.capture != 0) {
       MCCS_RETURN_IF_ERROR(
-          CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use), first));
+          CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use), first, largest));
       continue;
     }
     const bool runs = first && comm.page().kernel_region() != nullptr;
     const CUresult error = runs ? comm.session()->command_kernel->Enqueue(
-                                      use.stream, comm.page().queue_address(use.slot),
-                                      comm.page().done_address(), batch.last_sequence)
+                                      use.stream, comm.page().posted_queue(use.slot),
+                                      comm.page().done_address(), batch.last_sequence, largest)
                                 : comm.session()->stream_wait.Enqueue(
                                       use.stream, comm.page().done_address(), batch.last_sequence);
     if (error != CUDA_SUCCESS) {

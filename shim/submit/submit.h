@@ -109,6 +109,8 @@ class GroupWork {
   // Sets the record's number within its batch, and the ready fence that it waits for.
   static void SetPlace(const Batch& batch, uint64_t sequence, Operation& operation);
   static wire::WorkRecord MakeFence(const StreamUse& use, uint64_t sequence);
+  // Of the larger side of a call: its kernel is sized by it.
+  uint64_t LargestCallBytes(const Batch& batch) const;
   absl::Status AwaitDone(Batch& batch);
   absl::Status AwaitStreams() const;
 

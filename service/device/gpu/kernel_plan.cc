@@ -21,6 +21,10 @@ using kernels::StoreWord;
 // The words of different lanes, and those of both sides, share no cache line.
 constexpr uint64_t kLayoutBytes = 128;
 
+constexpr uint32_t BindingBytes(uint64_t ranks) {
+  return kernels::CopiedBytes(sizeof(kernels::Binding) + ranks * sizeof(kernels::RankBuffers));
+}
+
 // A position in memory that is laid out piece by piece.
 class Layouter {
  public:
@@ -98,20 +102,20 @@ uint64_t KernelPlan::LayOut() {
   for (size_t p = 0; p < programs_.size(); ++p) {
     Program& program = programs_[p];
     const size_t sends = program.sends.size(), receives = program.receives.size();
-    program.image = layout.Take(images_[p].size());
+    program.sends_at = kernels::CopiedBytes(images_[p].size());
+    program.receives_at = program.sends_at + sends * sizeof(kernels::SendRun);
+    program.bytes = program.receives_at + receives * sizeof(kernels::ReceiveRun);
+    program.image = layout.Take(program.bytes);
     program.send_words = layout.Take(sends * sizeof(kernels::SendWords));
     program.receive_words = layout.Take(receives * sizeof(kernels::ReceiveWords));
     program.in_slot = layout.Take(receives * slots);
-    program.staging = layout.Take(sends * sizeof(uint64_t));
-    program.slots = layout.Take(receives * sizeof(uint64_t));
     kernels::ProgramImage header;
     std::memcpy(&header, images_[p].data(), sizeof(header));
     program.state = layout.Take(header.state_bytes);
   }
   for (Runner& runner : runners_) {
     runner.runs = layout.Take(runner.programs.size() * sizeof(kernels::ProgramRun));
-    runner.binding =
-        layout.Take(sizeof(kernels::Binding) + kMaxLocalRanks * sizeof(kernels::RankBuffers));
+    runner.binding = layout.Take(BindingBytes(kMaxLocalRanks));
   }
   return std::max<uint64_t>(layout.bytes(), 1);
 }
@@ -120,9 +124,12 @@ void KernelPlan::WritePrograms() {
   for (size_t p = 0; p < programs_.size(); ++p) {
     Program& program = programs_[p];
     std::memcpy(memory_->address() + program.image, images_[p].data(), images_[p].size());
-    for (size_t i = 0; i < program.sends.size(); ++i)
+    for (size_t i = 0; i < program.sends.size(); ++i) {
+      program.sends[i].run = At<kernels::SendRun>(program.image + program.sends_at) + i;
       program.sends[i].words = At<kernels::SendWords>(program.send_words) + i;
+    }
     for (size_t i = 0; i < program.receives.size(); ++i) {
+      program.receives[i].run = At<kernels::ReceiveRun>(program.image + program.receives_at) + i;
       program.receives[i].words = At<kernels::ReceiveWords>(program.receive_words) + i;
       program.receives[i].in_slot = At<uint8_t>(program.in_slot) + i * loaded_.shape.slots;
     }
@@ -159,6 +166,7 @@ void KernelPlan::BeginLanes() {
       send.end = first + rounds * send.steps;
       send.freed = send.port.counters->source_free.Load();
       send.acknowledged = send.port.counters->acknowledged.Load();
+      send.run->first = first;
       StoreWord(&send.words->posted, first);
       StoreWord(&send.words->source_free, send.freed);
       StoreWord(&send.words->acknowledged, send.acknowledged);
@@ -167,6 +175,7 @@ void KernelPlan::BeginLanes() {
       const uint64_t first = receive.port.counters->released.Load();
       receive.end = first + rounds * receive.steps;
       receive.landed = first;
+      receive.run->first = first;
       StoreWord(&receive.words->writable, first);
       StoreWord(&receive.words->released, first);
       StoreWord(&receive.words->landed, first);
@@ -188,6 +197,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
     kernels::Command command{};
     command.binding = base + runner.binding;
     command.runs = base + runner.runs;
+    command.binding_bytes = BindingBytes(binding_->ranks.size());
     command.programs = static_cast<uint32_t>(runner.active.size());
     runner.queue->Publish(runner.command, command);
     runner.published = true;
@@ -203,13 +213,15 @@ absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
     const Program& program = programs_[runner.active[i]];
     MCCS_ASSIGN_OR_RETURN(const bool lanes, BindLanes(process, program));
     all &= lanes;
-    At<kernels::ProgramRun>(runner.runs)[i] = {.image = base + program.image,
+    const uint64_t image = base + program.image;
+    At<kernels::ProgramRun>(runner.runs)[i] = {.image = image,
+                                               .sends = image + program.sends_at,
+                                               .receives = image + program.receives_at,
+                                               .bytes = program.bytes,
+                                               .state = base + program.state,
                                                .send_words = base + program.send_words,
                                                .receive_words = base + program.receive_words,
-                                               .in_slot = base + program.in_slot,
-                                               .staging = base + program.staging,
-                                               .slots = base + program.slots,
-                                               .state = base + program.state};
+                                               .in_slot = base + program.in_slot};
   }
   return all && base != 0;
 }
@@ -217,11 +229,11 @@ absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
 absl::StatusOr<bool> KernelPlan::BindLanes(KernelProcess& process, const Program& program) {
   bool all = true;
   for (size_t i = 0; i < program.sends.size(); ++i) {
-    MCCS_ASSIGN_OR_RETURN(At<uint64_t>(program.staging)[i],
+    MCCS_ASSIGN_OR_RETURN(program.sends[i].run->staging,
                           AddressFor(process, program.sends[i].port.staging, &all));
   }
   for (size_t i = 0; i < program.receives.size(); ++i) {
-    MCCS_ASSIGN_OR_RETURN(At<uint64_t>(program.slots)[i],
+    MCCS_ASSIGN_OR_RETURN(program.receives[i].run->slots,
                           AddressFor(process, program.receives[i].port.slots, &all));
   }
   return all;

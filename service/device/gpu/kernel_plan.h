@@ -54,6 +54,7 @@ class KernelPlan final : public DevicePlan {
   };
   struct Send {
     SendPort port;
+    kernels::SendRun* run = nullptr;
     kernels::SendWords* words = nullptr;
     uint64_t steps = 0;
     bool buffers = false;  // some slices are read from the tenant's buffers
@@ -63,6 +64,7 @@ class KernelPlan final : public DevicePlan {
   };
   struct Receive {
     ReceivePort port;
+    kernels::ReceiveRun* run = nullptr;
     kernels::ReceiveWords* words = nullptr;
     uint8_t* in_slot = nullptr;
     uint64_t steps = 0;
@@ -75,8 +77,9 @@ class KernelPlan final : public DevicePlan {
     std::vector<Send> sends;
     std::vector<Receive> receives;
     // Offsets in memory_.
-    uint64_t image = 0, send_words = 0, receive_words = 0, in_slot = 0, staging = 0, slots = 0,
-             state = 0;
+    uint64_t image = 0, send_words = 0, receive_words = 0, in_slot = 0, state = 0;
+    // Offsets from `image`, and the bytes of all three.
+    uint64_t sends_at = 0, receives_at = 0, bytes = 0;
   };
   // A rank that runs programs.
   struct Runner {

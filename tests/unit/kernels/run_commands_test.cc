@@ -1,0 +1,349 @@
+// The control flow of the kernel for GPUs, with threads of this process as its blocks: the results
+// are those of the kernel of the emulation, bit for bit.
+#include "kernels/run_commands.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "algorithms/geometry.h"
+#include "algorithms/plan.h"
+#include "gtest/gtest.h"
+#include "kernels/host_kernel.h"
+#include "kernels/words.h"
+#include "service/device/cpu_device.h"
+#include "service/device/gpu/kernel_plan.h"
+#include "service/device/gpu/kernel_queue.h"
+#include "tests/unit/device/local_importer.h"
+#include "tests/unit/kernels/host_grid.h"
+
+namespace mccs {
+namespace run_commands_test {
+
+constexpr LaneShape kShape{.slots = 6, .slot_bytes = 128 << 10};
+constexpr HostIndex kPeer{1};
+constexpr int kRanks = 2;
+
+// Both ranks' inputs are summed and sent; what comes back is added to an input, into both outputs.
+std::vector<Step> Steps() {
+  const Place inputs[] = {{Space::kInput, 0, 0, 0}, {Space::kInput, 1, 0, 0}};
+  const Place outputs[] = {{Space::kOutput, 0, 0, 0}, {Space::kOutput, 1, 0, 0}};
+  const Place staged{Space::kStaged, 1, 0, 0}, received{Space::kReceived, 2, 0, 0};
+  return {
+      {.kind = StepKind::kCombine,
+       .combines = {{{inputs[0], inputs[1]}, {staged}}},
+       .pieces = {},
+       .after = {}},
+      {.kind = StepKind::kSend, .combines = {}, .pieces = {staged}, .peer = kPeer, .after = {0}},
+      {.kind = StepKind::kReceive,
+       .combines = {},
+       .pieces = {received},
+       .peer = kPeer,
+       .after = {}},
+      {.kind = StepKind::kCombine,
+       .combines = {{{received, inputs[1]}, {outputs[0], outputs[1]}, true}},
+       .pieces = {},
+       .after = {2}},
+  };
+}
+
+std::shared_ptr<const Plan> MakePlan(int channels) {
+  auto plan = std::make_shared<Plan>();
+  plan->key.kind = OpKind::kAllReduce;
+  plan->crosses_hosts = true;
+  for (int c = 0; c < channels; ++c)
+    plan->programs.push_back({.channel = ChannelId(c), .steps = Steps()});
+  return plan;
+}
+
+// This process, whose memory every kernel reaches.
+class ThisProcess final : public KernelProcess {
+ public:
+  absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
+    return reinterpret_cast<uint64_t>(region.address());
+  }
+  bool alive() const override { return true; }
+};
+
+struct Call {
+  DataType type = DataType::kFloat32;
+  uint64_t count = 0;
+  Finish finish = Finish::kNone;
+};
+
+// The daemon's end: a plan, its lanes to a peer that sends back what it receives, and a queue.
+class World {
+ public:
+  explicit World(int channels) : plan_(MakePlan(channels)) {
+    std::vector<ProgramPorts> ports;
+    for (int c = 0; c < channels; ++c) {
+      Lane& lane = lanes_.emplace_back();
+      lane.staging = Allocate(kShape.staging_bytes());
+      lane.slots = Allocate(kShape.receive_bytes());
+      ports.push_back({.sends = {{.counters = &lane.send, .staging = WholeOf(*lane.staging)}},
+                       .receives = {{.counters = &lane.receive, .slots = WholeOf(*lane.slots)}}});
+    }
+    absl::StatusOr<std::unique_ptr<DevicePlan>> loaded =
+        KernelPlan::Make({.plan = plan_, .ports = std::move(ports), .shape = kShape, .skew = 1},
+                         [this](uint64_t bytes) { return device_.Allocate(bytes); });
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    loaded_ = *std::move(loaded);
+  }
+
+  void Start(const Call& call) {
+    geometry_.emplace(*plan_, call.type, call.count, kShape.slot_bytes);
+    const uint64_t bytes = call.count * SizeOf(call.type);
+    std::minstd_rand random(7);
+    for (int r = 0; r < kRanks; ++r) {
+      inputs_[r] = Allocate(bytes);
+      outputs_[r] = Allocate(bytes);
+      // No NaNs in any of the types.
+      for (uint64_t i = 0; i < bytes; ++i)
+        inputs_[r]->address()[i] = static_cast<std::byte>(random() % 61);
+      ranks_[r] = {.input = WholeOf(*inputs_[r]), .output = WholeOf(*outputs_[r])};
+    }
+    binding_ = {.geometry = &*geometry_,
+                .ranks = ranks_,
+                .queues = queues_,
+                .bytes = bytes,
+                .type = call.type,
+                .finish = call.finish,
+                .divisor = call.finish == Finish::kDivide ? 3u : 1u};
+    loaded_->Start(binding_);
+  }
+
+  // One turn of the daemon and the peer.
+  void Poll(bool echoes = true) {
+    const absl::StatusOr<bool> moved = loaded_->Poll();
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    if (!echoes) return;
+    for (Lane& lane : lanes_) lane.Echo();
+  }
+  void PollUntilDone() {
+    while (!loaded_->done()) {
+      ASSERT_NO_FATAL_FAILURE(Poll());
+      std::this_thread::yield();
+    }
+  }
+
+  std::vector<std::byte> Results() const {
+    std::vector<std::byte> all;
+    for (const auto& output : outputs_)
+      all.insert(all.end(), output->address(), output->address() + output->bytes());
+    return all;
+  }
+  kernels::CommandQueue& queue() { return shared_; }
+  DevicePlan& plan() { return *loaded_; }
+  // Slices that the kernel has sent so far.
+  uint64_t posted() const {
+    uint64_t all = 0;
+    for (const Lane& lane : lanes_) all += lane.send.posted.Load();
+    return all;
+  }
+
+ private:
+  struct Lane {
+    SendCounters send;
+    ReceiveCounters receive{kShape.slots};
+    std::unique_ptr<Region> staging, slots;
+
+    void Echo() {
+      const uint64_t n = send.acknowledged.Load();
+      if (n == send.posted.Load() || n == receive.released.Load() + kShape.slots) return;
+      std::memcpy(slots->address() + n % kShape.slots * kShape.slot_bytes,
+                  staging->address() + n % kShape.staging_slots() * kShape.slot_bytes,
+                  kShape.slot_bytes);
+      receive.in_slot[n % kShape.slots] = 1;
+      receive.landed.Store(n + 1);
+      send.source_free.Store(n + 1);
+      send.acknowledged.Store(n + 1);
+    }
+  };
+
+  std::unique_ptr<Region> Allocate(size_t bytes) {
+    absl::StatusOr<std::unique_ptr<Region>> memory = device_.Allocate(bytes);
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return *std::move(memory);
+  }
+
+  CpuDevice device_{{}, std::make_unique<LocalImporter>()};
+  ThisProcess process_;
+  kernels::CommandQueue shared_{};
+  KernelQueue queue_{process_, shared_};
+  KernelQueue* const queues_[1] = {&queue_};
+  const std::shared_ptr<const Plan> plan_;
+  std::deque<Lane> lanes_;  // addresses are stable
+  std::optional<Geometry> geometry_;
+  std::unique_ptr<Region> inputs_[kRanks], outputs_[kRanks];
+  RankMemory ranks_[kRanks];
+  OperationBinding binding_;
+  std::unique_ptr<DevicePlan> loaded_;
+};
+
+// The words that end a kernel and by which its blocks meet.
+struct Launch {
+  kernels::BlockWords words{};
+  uint64_t done = 0;
+  void End() { kernels::StoreWord(&done, 1); }
+};
+
+std::vector<std::byte> Expected(int channels, const Call& call) {
+  World world(channels);
+  kernels::HostKernel kernel(world.queue());
+  world.Start(call);
+  while (!world.plan().done() && !testing::Test::HasFatalFailure()) {
+    world.Poll();
+    kernel.Advance();
+  }
+  return world.Results();
+}
+
+// Calls of some slices: large steps, a last slice that is small, and small ones.
+constexpr Call kLarge{.type = DataType::kFloat32, .count = 150'001};
+constexpr Call kSmall{.type = DataType::kBfloat16, .count = 1'000};
+constexpr Call kDivided{.type = DataType::kInt32, .count = 120'000, .finish = Finish::kDivide};
+
+void ExpectSameResults(int channels, const GridShape& shape) {
+  World world(channels);
+  Launch launch;
+  HostGrid grid(shape, world.queue(), launch.words, launch.done, 1);
+  grid.StartAll();
+  for (const Call& call : {kLarge, kSmall, kDivided}) {
+    world.Start(call);
+    world.PollUntilDone();
+    EXPECT_EQ(world.Results(), Expected(channels, call)) << call.count << " elements";
+  }
+  launch.End();
+}
+
+TEST(RunCommands, OneBlockRunsAProgram) { ExpectSameResults(1, {.blocks = 1}); }
+TEST(RunCommands, HelpersShareLargeSteps) { ExpectSameResults(1, {.blocks = 4, .threads = 3}); }
+TEST(RunCommands, EachProgramHasItsHelpers) { ExpectSameResults(3, {.blocks = 8}); }
+TEST(RunCommands, BlocksRunSeveralProgramsEach) { ExpectSameResults(5, {.blocks = 2}); }
+TEST(RunCommands, ABlockMayHaveOneThread) { ExpectSameResults(2, {.blocks = 5, .threads = 1}); }
+
+TEST(RunCommands, UsesAProgramInPlaceThatDoesNotFit) {
+  for (const uint32_t bytes : {0u, 192u, 1024u}) {
+    ExpectSameResults(2, {.blocks = 4, .arena_bytes = bytes});
+  }
+}
+
+TEST(RunCommands, ALargeStepWaitsForItsHelpers) {
+  World world(1);
+  Launch launch;
+  HostGrid grid({.blocks = 3}, world.queue(), launch.words, launch.done, 1);
+  grid.StartBlock(0);
+  grid.StartBlock(1);
+  world.Start(kLarge);
+  while (kernels::LoadBlockWord(&launch.words.programs[0].ended) == 0)
+    ASSERT_NO_FATAL_FAILURE(world.Poll());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_NO_FATAL_FAILURE(world.Poll());
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(kernels::LoadBlockWord(&launch.words.programs[0].begun), 1u);
+  EXPECT_EQ(world.posted(), 0u) << "sent before all helpers had done their share";
+  grid.StartBlock(2);
+  world.PollUntilDone();
+  EXPECT_EQ(world.Results(), Expected(1, kLarge));
+  launch.End();
+}
+
+TEST(RunCommands, ALaterKernelGoesOnWithTheQueue) {
+  World world(2);
+  kernels::BlockWords words{};
+  uint64_t done = 0;
+  for (uint64_t launch = 1; launch <= 2; ++launch) {
+    HostGrid grid({.blocks = static_cast<uint32_t>(launch) + 2}, world.queue(), words, done,
+                  launch);
+    grid.StartAll();
+    world.Start(kLarge);
+    world.PollUntilDone();
+    EXPECT_EQ(world.Results(), Expected(2, kLarge));
+    kernels::StoreWord(&done, launch);
+  }
+}
+
+// Runs until the kernel waits for a lane in the middle of the operation, with helpers that wait.
+void RunToTheMiddle(World& world) {
+  world.Start(kLarge);
+  while (world.posted() == 0) {
+    ASSERT_NO_FATAL_FAILURE(world.Poll(false));
+    std::this_thread::yield();
+  }
+}
+
+TEST(RunCommands, AStopEndsAllBlocksInTheMiddle) {
+  for (const int channels : {1, 2, 9}) {
+    World world(channels);
+    Launch launch;
+    HostGrid grid({.blocks = 5}, world.queue(), launch.words, launch.done, 1);
+    grid.StartAll();
+    RunToTheMiddle(world);
+    EXPECT_FALSE(world.plan().quiescent());
+    world.plan().Stop();
+    while (!world.plan().quiescent()) std::this_thread::yield();
+    launch.End();
+  }
+}
+
+TEST(RunCommands, AStopEndsABlockThatWaitsForItsHelpers) {
+  World world(1);
+  Launch launch;
+  HostGrid grid({.blocks = 2}, world.queue(), launch.words, launch.done, 1);
+  grid.StartBlock(0);
+  world.Start(kLarge);
+  while (kernels::LoadBlockWord(&launch.words.programs[0].begun) == 0)
+    ASSERT_NO_FATAL_FAILURE(world.Poll());
+  world.plan().Stop();
+  while (kernels::LoadBlockWord(&launch.words.arrived) == 0) std::this_thread::yield();
+  EXPECT_FALSE(world.plan().quiescent()) << "a block may still use the memory";
+  grid.StartBlock(1);
+  while (!world.plan().quiescent()) std::this_thread::yield();
+  launch.End();
+}
+
+// The communicator is aborted: its streams are released, also if the daemon does nothing more.
+TEST(RunCommands, TheDoneWordEndsAllBlocksInTheMiddle) {
+  World world(2);
+  Launch launch;
+  HostGrid grid({.blocks = 5}, world.queue(), launch.words, launch.done, 1);
+  grid.StartAll();
+  RunToTheMiddle(world);
+  launch.End();
+  grid.Join();
+}
+
+TEST(RunCommands, ABlockThatBeginsAfterTheEndHoldsUpNoOther) {
+  World world(1);
+  Launch launch;
+  HostGrid grid({.blocks = 3}, world.queue(), launch.words, launch.done, 1);
+  grid.StartBlock(0);
+  grid.StartBlock(1);
+  world.Start(kLarge);
+  while (kernels::LoadBlockWord(&launch.words.programs[0].begun) == 0)
+    ASSERT_NO_FATAL_FAILURE(world.Poll());
+  launch.End();
+  grid.StartBlock(2);
+  grid.Join();
+  EXPECT_FALSE(world.plan().quiescent()) << "the command was not completed";
+}
+
+TEST(RunCommands, AllBlocksButTheFirstOnesHelp) {
+  EXPECT_EQ(kernels::Helpers(1, 1, 0), 0u);
+  EXPECT_EQ(kernels::Helpers(16, 1, 0), 15u);
+  EXPECT_EQ(kernels::Helpers(16, 3, 0), 5u);
+  EXPECT_EQ(kernels::Helpers(16, 3, 1), 4u);
+  EXPECT_EQ(kernels::Helpers(16, 16, 15), 0u);
+  EXPECT_EQ(kernels::Helpers(2, 5, 4), 0u);
+}
+
+}  // namespace run_commands_test
+}  // namespace mccs
