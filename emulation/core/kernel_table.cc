@@ -87,7 +87,7 @@ const NamedKernel* KernelTable::Name(const std::string& name) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<NamedKernel>& entry = names_[name];
   if (entry == nullptr) {
-    entry = std::make_unique<NamedKernel>(NamedKernel{name});
+    entry = std::make_unique<NamedKernel>(name);
     handles_.insert(entry.get());
   }
   return entry.get();

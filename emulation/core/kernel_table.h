@@ -5,12 +5,14 @@
 #ifndef MCCS_EMULATION_CORE_KERNEL_TABLE_H_
 #define MCCS_EMULATION_CORE_KERNEL_TABLE_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulation/include/mccs_emulation_kernel.h"
@@ -34,7 +36,10 @@ struct HostKernel {
 
 // The object behind a CUfunction, CUkernel, cudaKernel_t or cudaFunction_t. Never deleted.
 struct NamedKernel {
-  std::string name;
+  explicit NamedKernel(std::string its_name) : name(std::move(its_name)) {}
+
+  const std::string name;
+  mutable std::atomic<uint64_t> launches{0};  // without replays of graphs
 };
 
 class KernelTable {

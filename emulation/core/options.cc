@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 namespace mccs::emulation {
 namespace {
@@ -79,6 +80,22 @@ std::optional<uint64_t> ParseBytes(const std::string& text) {
   return number << shift;
 }
 
+std::optional<PeerPairs> ParsePeerPairs(const std::string& text) {
+  if (text == "all") return PeerPairs{};
+  PeerPairs peers{.all = false, .pairs = {}};
+  if (text == "none") return peers;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    int one = 0, other = 0, end = 0;
+    if (sscanf(entry.c_str(), "%2d-%2d%n", &one, &other, &end) != 2 ||
+        static_cast<size_t>(end) != entry.size() || one < 0 || other < 0 || one == other) {
+      return std::nullopt;
+    }
+    peers.pairs.insert(std::minmax(one, other));
+  }
+  return peers.pairs.empty() ? std::nullopt : std::optional(peers);
+}
+
 std::optional<Options> ReadOptions() {
   Options options;
   options.host = HostName();
@@ -96,6 +113,18 @@ std::optional<Options> ReadOptions() {
       good = false;
     } else {
       options.memory_bytes = *bytes;
+    }
+  }
+  if (const char* text = getenv("MCCS_EMULATED_PEER_ACCESS")) {
+    const std::optional<PeerPairs> peers = ParsePeerPairs(text);
+    if (peers) {
+      options.peers = *peers;
+    } else {
+      fprintf(stderr,
+              "emulated CUDA: invalid MCCS_EMULATED_PEER_ACCESS=\"%s\": expected all, none, or "
+              "pairs of GPUs such as 0-1,2-3\n",
+              text);
+      good = false;
     }
   }
   if (const char* text = getenv("MCCS_EMULATION_KERNELS")) options.kernels = text;

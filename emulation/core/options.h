@@ -3,9 +3,12 @@
 #ifndef MCCS_EMULATION_CORE_OPTIONS_H_
 #define MCCS_EMULATION_CORE_OPTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace mccs::emulation {
 
@@ -19,6 +22,17 @@ struct GpuFault {
   int error = 0;     // a CUresult
 };
 
+// Which GPUs can use each other's memory.
+struct PeerPairs {
+  bool all = true;
+  std::set<std::pair<int, int>> pairs;  // else: ordinals in the host, the smaller one first
+
+  // A GPU always reaches its own memory.
+  bool Reaches(int one, int other) const {
+    return all || one == other || pairs.contains(std::minmax(one, other));
+  }
+};
+
 struct Options {
   std::string host;  // MCCS_EMULATED_HOST, default: the host's name
   int gpus = 8;      // MCCS_EMULATED_GPUS
@@ -28,7 +42,9 @@ struct Options {
   // Hardware queues per GPU: MCCS_EMULATED_CONNECTIONS, else CUDA_DEVICE_MAX_CONNECTIONS from 1 to
   // 32 as on a GPU, else a GPU's default.
   int connections = 8;
-  std::optional<GpuFault> fault;               // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
+  std::optional<GpuFault> fault;  // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
+  // MCCS_EMULATED_PEER_ACCESS: "all", "none", or the pairs that have it, such as "0-1,2-3".
+  PeerPairs peers;
   std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };
@@ -36,6 +52,9 @@ struct Options {
 // Reads the environment. If a variable is invalid, reports it on stderr and returns empty, because
 // a machine that differs from the requested one would hide the mistake.
 std::optional<Options> ReadOptions();
+
+// Parses a value of MCCS_EMULATED_PEER_ACCESS. Empty if malformed.
+std::optional<PeerPairs> ParsePeerPairs(const std::string& text);
 
 // Parses "80G", "512M", "4096" as bytes, with K, M, G or T for powers of 1024. Empty if malformed.
 std::optional<uint64_t> ParseBytes(const std::string& text);

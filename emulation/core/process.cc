@@ -47,6 +47,7 @@ CUresult Process::CountLaunch(int gpu) {
 
 CUresult PeerAccess::Enable(int gpu, int peer) {
   if (gpu == peer) return CUDA_ERROR_INVALID_DEVICE;
+  if (!CanAccess(gpu, peer)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   std::lock_guard lock(mutex_);
   const bool added = enabled_.emplace(gpu, peer).second;
   return added ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

@@ -40,13 +40,26 @@ struct Context {
   std::atomic<CUresult> failure{CUDA_SUCCESS};  // what all calls return from then on
 };
 
-// Peer access between GPUs. All pairs are capable, but a program must enable each direction once.
+// Peer access between GPUs. A program must enable each direction once.
 class PeerAccess {
  public:
+  // LIFETIME: the arguments outlive this. `gpus`: those that the program sees.
+  PeerAccess(const PeerPairs* pairs, const std::vector<GpuIdentity>* gpus)
+      : pairs_(pairs), gpus_(gpus) {}
+
+  // `physical`: ordinal in the host of the GPU whose memory it is.
+  bool Reaches(int gpu, int physical) const {
+    return pairs_->Reaches((*gpus_)[static_cast<size_t>(gpu)].physical, physical);
+  }
+  bool CanAccess(int gpu, int peer) const {
+    return Reaches(gpu, (*gpus_)[static_cast<size_t>(peer)].physical);
+  }
   CUresult Enable(int gpu, int peer);
   CUresult Disable(int gpu, int peer);
 
  private:
+  const PeerPairs* const pairs_;
+  const std::vector<GpuIdentity>* const gpus_;
   std::mutex mutex_;
   std::set<std::pair<int, int>> enabled_;
 };
@@ -58,11 +71,11 @@ struct Process {
   std::vector<GpuIdentity> gpus;  // GPUs that the program sees
   std::vector<std::unique_ptr<Context>> contexts;
   MemoryMap memory;
-  VirtualMemory virtual_memory{&memory, &gpus};
+  VirtualMemory virtual_memory{&memory, &gpus, options.peers};
   Engine engine;
   MemoryPools pools{&memory, &engine, &gpus};
   KernelTable kernels;
-  PeerAccess peers;
+  PeerAccess peers{&options.peers, &gpus};
   HandleTable<Stream> streams;
   HandleTable<Event> events;
   GraphState graphs{&engine};

@@ -35,8 +35,9 @@ CUresult VirtualMemory::Create(size_t bytes, const CUmemAllocationProp& properti
   Memory memory;
   memory.bytes = bytes;
   memory.properties = properties;
+  memory.physical = (*gpus_)[static_cast<size_t>(gpu)].physical;
   std::string name;
-  CUresult result = MakeVirtualMemoryName((*gpus_)[static_cast<size_t>(gpu)].physical, &name);
+  CUresult result = MakeVirtualMemoryName(memory.physical, &name);
   if (result == CUDA_SUCCESS) result = MakeMemoryFile(name, bytes, &memory.file);
   if (result != CUDA_SUCCESS) {
     map_->account().Release(gpu, bytes);
@@ -186,6 +187,14 @@ CUresult VirtualMemory::SetAccess(uintptr_t address, size_t bytes,
   const std::vector<uintptr_t> bases = MappingsIn(address, bytes);
   if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
   for (const uintptr_t base : bases) {
+    const int owner = memories_.at(mappings_.at(base).memory).physical;
+    for (const CUmemAccessDesc& one : access) {
+      const int user = (*gpus_)[static_cast<size_t>(one.location.id)].physical;
+      if (one.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && !peers_.Reaches(user, owner))
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+  }
+  for (const uintptr_t base : bases) {
     Mapping& mapping = mappings_.at(base);
     for (const CUmemAccessDesc& one : access) mapping.access[one.location.id] = one.flags;
     // The host accesses the memory for every GPU, so it gets the union of their permissions.
@@ -228,8 +237,7 @@ CUresult VirtualMemory::Export(CUmemGenericAllocationHandle handle, int* fd) {
 
 CUresult VirtualMemory::Import(int fd, CUmemGenericAllocationHandle* handle) {
   Memory memory;
-  int physical = 0;
-  const CUresult result = ImportMemoryFile(fd, &memory.file, &memory.bytes, &physical);
+  const CUresult result = ImportMemoryFile(fd, &memory.file, &memory.bytes, &memory.physical);
   if (result != CUDA_SUCCESS) return result;
   memory.imported = true;
   memory.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -237,7 +245,8 @@ CUresult VirtualMemory::Import(int fd, CUmemGenericAllocationHandle* handle) {
   memory.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (size_t i = 0; i < gpus_->size(); ++i) {
     // Memory of a GPU that this process does not see counts for the first GPU.
-    if ((*gpus_)[i].physical == physical) memory.properties.location.id = static_cast<int>(i);
+    if ((*gpus_)[i].physical == memory.physical)
+      memory.properties.location.id = static_cast<int>(i);
   }
   std::lock_guard lock(mutex_);
   return Add(std::move(memory), handle);

@@ -17,6 +17,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -30,8 +31,9 @@ inline constexpr size_t kGranularityBytes = size_t{2} << 20;
 
 class VirtualMemory {
  public:
-  // `gpus`: the GPUs that the program sees. LIFETIME: `map` outlives this.
-  VirtualMemory(MemoryMap* map, const std::vector<GpuIdentity>* gpus) : map_(map), gpus_(gpus) {}
+  // `gpus`: the GPUs that the program sees. LIFETIME: `map` and `gpus` outlive this.
+  VirtualMemory(MemoryMap* map, const std::vector<GpuIdentity>* gpus, PeerPairs peers = {})
+      : map_(map), gpus_(gpus), peers_(std::move(peers)) {}
 
   CUresult Create(size_t bytes, const CUmemAllocationProp& properties,
                   CUmemGenericAllocationHandle* handle);
@@ -46,6 +48,7 @@ class VirtualMemory {
   CUresult Map(uintptr_t address, size_t bytes, CUmemGenericAllocationHandle handle);
   // Unmaps whole mappings only.
   CUresult Unmap(uintptr_t address, size_t bytes);
+  // CUDA_ERROR_INVALID_DEVICE: a GPU cannot use the memory of this one.
   CUresult SetAccess(uintptr_t address, size_t bytes, std::span<const CUmemAccessDesc> access);
   CUresult GetAccess(uintptr_t address, int gpu, CUmemAccess_flags* flags);
 
@@ -58,6 +61,7 @@ class VirtualMemory {
     UniqueFd file;
     size_t bytes = 0;
     CUmemAllocationProp properties{};
+    int physical = 0;       // ordinal in the host of its GPU
     bool imported = false;  // counted for another handle
     uint64_t handles = 0;   // references by handle
     uint64_t mappings = 0;
@@ -76,6 +80,7 @@ class VirtualMemory {
 
   MemoryMap* const map_;
   const std::vector<GpuIdentity>* const gpus_;
+  const PeerPairs peers_;
   std::mutex mutex_;
   std::map<CUmemGenericAllocationHandle, Memory> memories_;
   std::map<uintptr_t, size_t> reservations_;

@@ -96,7 +96,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   MCCS_ENTER(session);
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!session.IsGpu(device) || !session.IsGpu(peer)) return CUDA_ERROR_INVALID_DEVICE;
-  *can = device != peer;
+  *can = device != peer && session.process->peers.CanAccess(device, peer);
   return CUDA_SUCCESS;
 }
 
@@ -107,8 +107,9 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
   if (!session.IsGpu(device) || !session.IsGpu(peer) || device == peer) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-           attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+  *value = session.process->peers.CanAccess(device, peer) &&
+           (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+            attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
   return CUDA_SUCCESS;
 }
 

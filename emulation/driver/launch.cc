@@ -39,6 +39,7 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   const auto captured =
       session.process->graphs.AddNodeIfCapturing(*found, [&] { return std::move(*call); });
   if (captured) return *captured;
+  ++call->kernel->launches;
   Engine& engine = session.process->engine;
   const bool blocking = call->launch.blocking();
   if (const CUresult failed = session.process->CountLaunch(session.gpu); failed != CUDA_SUCCESS)
@@ -86,6 +87,12 @@ int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) { return Regis
 
 int mccsEmulationRegisterResumableKernel(const MccsEmulatedResumableKernel* kernel) {
   return Register(kernel);
+}
+
+uint64_t mccsEmulationLaunches(const char* name) {
+  CallContext session;
+  if (name == nullptr || session.Enter() != CUDA_SUCCESS) return 0;
+  return session.process->kernels.Name(name)->launches.load();
 }
 
 void mccsEmulationFailAssertion() { g_assertion_failed.store(true); }

@@ -1,5 +1,7 @@
 // Allocation, host memory, address ranges and sharing with other processes.
 
+#include <cstring>
+
 #include "emulation/driver/entry.h"
 
 namespace mccs::emulation {
@@ -150,6 +152,13 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigne
   MCCS_ENTER_UNSAFE(session);
   if (address == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  // Access is enabled as by cuCtxEnablePeerAccess, with its error.
+  MccsEmulationIpcHandle owner;
+  memcpy(&owner, &handle, sizeof(owner));
+  if (owner.magic == MCCS_EMULATION_IPC_MAGIC &&
+      !session.process->peers.Reaches(session.gpu, static_cast<int>(owner.gpu))) {
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   }
   return session.process->memory.Import(session.gpu, handle, address);
 }

@@ -115,6 +115,10 @@ int mccsEmulationRegisterResumableKernel(const MccsEmulatedResumableKernel* kern
 
 /* ---------------------------------------------------------------------------------------------- */
 
+/* Number of launches of a kernel in this process, without those of captured work.
+ * THREAD: any. */
+uint64_t mccsEmulationLaunches(const char* name);
+
 /* A host version calls this when an assertion of the kernel fails. As on a GPU, the process cannot
  * use CUDA from then on: every runtime call that needs a context returns cudaErrorAssert.
  * THREAD: any. */

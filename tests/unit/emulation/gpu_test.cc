@@ -52,6 +52,18 @@ TEST(Options, BytesHaveSuffixes) {
   EXPECT_EQ(ParseBytes("99999999T"), std::nullopt);
 }
 
+TEST(Options, PeerAccessIsListedByPairs) {
+  EXPECT_TRUE(ParsePeerPairs("all")->Reaches(0, 5));
+  EXPECT_FALSE(ParsePeerPairs("none")->Reaches(0, 1));
+  EXPECT_TRUE(ParsePeerPairs("none")->Reaches(1, 1)) << "its own memory";
+  const PeerPairs pairs = *ParsePeerPairs("0-1,3-2");
+  EXPECT_TRUE(pairs.Reaches(1, 0));
+  EXPECT_TRUE(pairs.Reaches(2, 3));
+  EXPECT_FALSE(pairs.Reaches(1, 2));
+  for (const char* malformed : {"", "0", "0-", "0-0", "0-1;2-3", "0-1x", "some"})
+    EXPECT_FALSE(ParsePeerPairs(malformed)) << malformed;
+}
+
 TEST(Options, AnInvalidVariableStopsTheStart) {
   ASSERT_EQ(setenv("MCCS_EMULATED_GPUS", "3", 1), 0);
   EXPECT_EQ(ReadOptions()->gpus, 3);
