@@ -188,7 +188,7 @@ struct RegisterBuffer {
   static constexpr MessageKind kKind = MessageKind::kRegisterBuffer;
   MessageHeader header;
   ExportKind kind;
-  int32_t device;  // CUDA ordinal in the tenant's process, for messages only
+  int32_t device;  // CUDA ordinal in the tenant's process, for its own kernels and messages only
   uint8_t device_uuid[16];
   uint64_t bytes;    // length of the allocation
   uint64_t address;  // in the tenant's process, for its own kernels only
@@ -270,9 +270,14 @@ struct CommInit {
   uint32_t flags;  // CommInitFlags
   uint8_t device_uuid[16];
   char device_bus_id[32];
+  // A small buffer of this device, by which the daemon finds out which other processes can map its
+  // memory for their kernels; 0: none.
+  uint32_t probe_buffer;
+  uint32_t reserved;
   CommOptions options;
 };
 
+inline constexpr size_t kStagedTextBytes = 380;
 inline constexpr uint32_t kNoCommHandle = 0xffffffff;
 inline constexpr int32_t kNoColor = -1;
 
@@ -393,6 +398,16 @@ struct DeregisterWindow {
   uint64_t number;
 };
 
+// How a rank's streams wait for its calls.
+enum class KernelRole : uint32_t {
+  kNone = 0,               // the daemon runs the calls itself
+  kRunsPlans = 1,          // by a kernel that runs them
+  kSharesWithProcess = 2,  // another rank of this process runs them on the same GPU
+  // A rank of another process runs them on the same GPU: no kernel of this one may run meanwhile,
+  // because kernels of two processes take turns in time slices.
+  kSharesWithOther = 3,
+};
+
 struct CommInitReply {
   static constexpr MessageKind kKind = MessageKind::kCommInitReply;
   MessageHeader header;
@@ -401,8 +416,12 @@ struct CommInitReply {
                          // kNoCommHandle: a rank without a color
   int32_t rank;          // within the communicator
   int32_t ranks;         // its size
-  uint32_t kernels;      // 1: calls need kernels; a second descriptor is the KernelRegion
+  KernelRole role;       // kRunsPlans: a second descriptor is the KernelRegion
   uint64_t comm_id;
+  // 1: the buffers of collectives are kHostMemory, because some processes of this host cannot map
+  // each other's memory. `staged_text` has the reason and the remedy, zero-terminated.
+  uint32_t stages_collectives;
+  char staged_text[kStagedTextBytes];
 };
 
 // Ends the communicator, or the init, that was requested by `init_request`; 0: `comm_handle`.
@@ -441,15 +460,16 @@ struct EstimateReply {
   double microseconds;
 };
 
-// Memory that this process's kernels are going to use: of another rank of a communicator, or the
-// daemon's. The answer may come at any time.
+// Memory that this process's kernels on one GPU are going to use: of another rank of a
+// communicator, of another GPU of this process, or the daemon's. The answer may come at any time.
 struct MapMemory {
   static constexpr MessageKind kKind = MessageKind::kMapMemory;
   MessageHeader header;
   uint64_t memory;  // the daemon's number of it, unique in a session
   uint64_t bytes;
   ExportKind kind;
-  uint32_t reserved;
+  int32_t device;                   // CUDA ordinal in this process: of the kernels' GPU
+  uint64_t own_address;             // not 0: this process's own memory, at this address
   uint8_t handle[kIpcHandleBytes];  // kCudaIpc
 };
 
@@ -484,7 +504,7 @@ inline constexpr int kMaxMessageFds = 2;  // to the daemon
 inline constexpr int kMaxReplyFds = 3;    // from the daemon
 
 static_assert(sizeof(UniqueIdReply) <= kMaxMessageBytes && sizeof(CommInit) <= kMaxMessageBytes &&
-              sizeof(CommShrink) <= kMaxMessageBytes);
+              sizeof(CommShrink) <= kMaxMessageBytes && sizeof(CommInitReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<CommInit> && std::is_trivially_copyable_v<Hello>);
 
 }  // namespace mccs::wire

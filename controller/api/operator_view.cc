@@ -96,6 +96,13 @@ void AddHoldUps(const CommunicatorRecord& record, control::v1::CommunicatorDetai
   }
 }
 
+// Each host decides for itself.
+void AddStaged(const CommunicatorRecord& record, control::v1::CommunicatorDetail* detail) {
+  for (const auto& [host, report] : record.reports) {
+    if (!report.staged().empty()) detail->add_staged(absl::StrCat(host, ": ", report.staged()));
+  }
+}
+
 // Adds which strategies run where, and pending proposals.
 void AddProgress(const CommunicatorRecord& record, MonotonicNs now,
                  control::v1::CommunicatorDetail* detail) {
@@ -262,6 +269,7 @@ absl::StatusOr<control::v1::CommunicatorDetail> DescribeCommunicator(const Clust
   }
   AddCaptured(record, &detail);
   AddHoldUps(record, &detail);
+  AddStaged(record, &detail);
   AddProgress(record, now, &detail);
   return detail;
 }

@@ -37,7 +37,8 @@ class ActiveWork {
     const CommunicatorEnvironment* environment;
     Formation* formation;  // complete
     const Departures* departures;
-    std::span<const LocalRank> ranks;  // by LocalIndex
+    std::span<const LocalRank> ranks;     // by LocalIndex
+    std::span<const LocalIndex> runners;  // of KernelRanks
     WorkTally* tally;
     TenantAccount* account;  // of the ranks' tenant; null: not accounted
     int64_t warn_after_ns;

@@ -235,8 +235,21 @@ int64_t Communicator::cost() const {
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
 
+bool Communicator::PollKernelRanks() {
+  if (!formation_.members.has_value()) return false;
+  if (!kernel_ranks_.has_value()) {
+    std::ranges::sort(locals_, {}, &LocalRank::rank);
+    kernel_ranks_.emplace(locals_);
+  }
+  const bool moved = kernel_ranks_->Poll();
+  forming_->AwaitLocals(kernel_ranks_->done() ? "" : kernel_ranks_->DescribeMissing());
+  return moved;
+}
+
 absl::StatusOr<bool> Communicator::PollForming() {
-  MCCS_ASSIGN_OR_RETURN(const bool moved, forming_->Poll());
+  bool moved = PollKernelRanks();
+  MCCS_ASSIGN_OR_RETURN(const bool formed, forming_->Poll());
+  moved |= formed;
   if (forming_->state() == Forming::State::kFormed) Activate();
   return moved;
 }
@@ -353,11 +366,11 @@ void Communicator::CountEpoch() {
 
 void Communicator::Activate() {
   forming_.reset();
-  std::ranges::sort(locals_, {}, &LocalRank::rank);
   work_ = std::make_unique<ActiveWork>(ActiveWork::Options{.environment = &env_,
                                                            .formation = &formation_,
                                                            .departures = &departures_,
                                                            .ranks = locals_,
+                                                           .runners = kernel_ranks_->runners(),
                                                            .tally = &tally_,
                                                            .account = account_.get(),
                                                            .warn_after_ns = warn_after_ns_});
@@ -366,9 +379,16 @@ void Communicator::Activate() {
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
                  " channels, strategy ", formation_.strategy->origin);
-  for (const LocalRank& local : locals_) {
-    if (local.port != nullptr) local.port->InitDone(absl::OkStatus(), id(), layout.rank_count());
+  const std::string& staged = kernel_ranks_->staged();
+  if (!staged.empty())
+    env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
+  for (size_t i = 0; i < locals_.size(); ++i) {
+    RankPort* const port = locals_[i].port;
+    if (port == nullptr) continue;
+    port->SetKernelUse(kernel_ranks_->UseOf(LocalIndex(static_cast<int32_t>(i))));
+    port->InitDone(absl::OkStatus(), id(), layout.rank_count());
   }
+  reporter_.SetStaged(staged);
   reporter_.Report(done(), absl::OkStatus());
 }
 

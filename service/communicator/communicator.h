@@ -42,6 +42,7 @@
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/communicator_environment.h"
 #include "service/communicator/membership/forming.h"
+#include "service/communicator/membership/kernel_ranks.h"
 #include "service/communicator/membership/splits.h"
 #include "service/communicator/reporter.h"
 #include "service/communicator/schedule/departures.h"
@@ -205,6 +206,10 @@ class Communicator {
   bool ReleaseDepartedRanks();
   void ReleaseLaneMemory();
 
+  // Asks the local ranks' processes for access to each other's memory. Returns true if anything
+  // moved.
+  bool PollKernelRanks();
+
   // Turns, by state.
   absl::StatusOr<bool> PollForming();
   absl::StatusOr<bool> PollActive();
@@ -266,6 +271,7 @@ class Communicator {
   int64_t lane_cost_ = 0;  // of lanes that were destroyed
   int64_t loop_cost_ = 0;  // of the work that was destroyed
   std::unique_ptr<Forming> forming_;
+  std::optional<KernelRanks> kernel_ranks_;  // from the roster on
   std::unique_ptr<ActiveWork> work_;
   std::optional<Failure> failure_;
 };

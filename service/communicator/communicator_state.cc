@@ -81,6 +81,7 @@ void Communicator::WriteState(state::Communicator* out) const {
   out->set_operations(done().operations);
   out->set_stalled_on(reporter_.stalled_on());
   out->set_change_error(reporter_.change_error());
+  out->set_staged(reporter_.staged());
   if (!formation_.members.has_value()) return;
   const Membership& members = *formation_.members;
   for (int h = 0; h < members.hosts(); ++h) out->add_hosts(members.HostName(HostIndex(h)));

@@ -56,6 +56,7 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
                                 : absl::StrCat("failed: ", std::string(failure.message())));
   if (failure.ok()) report.set_stalled_on(stalled_on_);
   report.set_change_error(change_error_);
+  report.set_staged(staged_);
   report.set_rejected_epoch(rejected_epoch_.value());
   env_.controller->Report(report);
 }

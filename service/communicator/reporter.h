@@ -48,6 +48,9 @@ class Reporter {
   // communicator fails.
   void SetStalledOn(const std::string& stalled_on) { stalled_on_ = stalled_on; }
   const std::string& stalled_on() const { return stalled_on_; }
+  // Why the buffers of collectives are staged in memory of this host; empty: they are not.
+  void SetStaged(const std::string& staged) { staged_ = staged; }
+  const std::string& staged() const { return staged_; }
   // Records whether work is in flight; see ActivityLog::Update.
   void RecordActivity(bool busy, uint64_t completed, MonotonicNs now) {
     activity_.Update(busy, completed, now);
@@ -79,6 +82,7 @@ class Reporter {
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
   std::string stalled_on_;
+  std::string staged_;
   std::string change_error_;
   Epoch rejected_epoch_{0};
 };

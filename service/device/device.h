@@ -49,6 +49,7 @@ struct BufferExport {
   uint64_t bytes = 0;    // as the tenant claims; verified on import
   pid_t owner = 0;       // the session's process, from the kernel
   uint64_t address = 0;  // for the owner's kernels, as the tenant claims
+  int32_t device = 0;    // CUDA ordinal in the owner, likewise
 };
 
 // How kernels reach memory that a tenant has offered, without a descriptor.
@@ -56,7 +57,8 @@ inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
   return {.kind = offer.kind,
           .handle = offer.handle,
           .owner = offer.owner,
-          .owner_address = offer.address};
+          .owner_address = offer.address,
+          .owner_device = offer.device};
 }
 
 class MemoryMapper;

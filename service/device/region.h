@@ -59,6 +59,7 @@ class Region {
     int descriptor = -1;                                     // the other kinds
     pid_t owner = 0;             // the process whose memory it is; 0: the daemon
     uint64_t owner_address = 0;  // for the owner's kernels
+    int32_t owner_device = 0;    // CUDA ordinal in the owner, of the memory's GPU
   };
   // Null: they cannot. LIFETIME: that of the region.
   const KernelAccess* kernel_access() const {

@@ -14,14 +14,19 @@ absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
     return absl::FailedPreconditionError(
         "the memory of a call cannot be used by kernels: its process gave no address for them");
   }
-  if (access->owner == process_) return access->owner_address;
+  const bool own = access->owner == place_.process;
+  // Registered memory of the host is portable: it has one address on all GPUs.
+  if (own &&
+      (access->owner_device == place_.device || access->kind == wire::ExportKind::kHostMemory)) {
+    return access->owner_address;
+  }
   const auto [at, added] = mappings_.try_emplace(region.id().value());
   Mapping& mapping = at->second;
   if (!added) {
     if (!mapping.status.ok()) return mapping.status;
     return mapping.address;
   }
-  mapping.number = ++last_number_;
+  mapping.number = std::exchange(next_number_, next_number_ + step_);
   mapping.alive = region.alive();
   regions_[mapping.number] = region.id().value();
   wire::MapMemory message{};
@@ -29,8 +34,10 @@ absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
   message.memory = mapping.number;
   message.bytes = region.bytes();
   message.kind = access->kind;
+  message.device = place_.device;
+  message.own_address = own ? access->owner_address : 0;
   std::copy(access->handle.begin(), access->handle.end(), message.handle);
-  const bool descriptor = access->kind != wire::ExportKind::kCudaIpc;
+  const bool descriptor = access->kind != wire::ExportKind::kCudaIpc && !own;
   send_(std::as_bytes(std::span(&message, 1)), {&access->descriptor, descriptor ? 1u : 0u});
   Sweep();
   return 0;
@@ -47,8 +54,9 @@ absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
     mapping.address = message.address;
     return absl::OkStatus();
   }
-  mapping.status = absl::UnavailableError(absl::StrCat(
-      "process ", process_, " cannot map memory for its kernels: ", TextOf(message.status.text)));
+  mapping.status = absl::UnavailableError(
+      absl::StrCat("process ", place_.process, " cannot map memory for its kernels on CUDA device ",
+                   place_.device, ": ", TextOf(message.status.text)));
   return absl::OkStatus();
 }
 
@@ -90,6 +98,7 @@ void KernelMappings::Sweep() {
 
 void KernelMappings::End() {
   alive_ = false;
+  probe_.reset();
   mappings_.clear();
   regions_.clear();
 }

@@ -1,14 +1,13 @@
-// The map of memory for the kernels of one process: buffers of other ranks, and memory of the
-// daemon.
+// The map of memory for the kernels of one process on one of its GPUs: buffers of other ranks, and
+// memory of the daemon. Each GPU has its own, because CUDA opens memory of other processes for one
+// context, and memory on another GPU of the process itself needs access, too.
 //
 //   AddressOf ── MapMemory ──► process ── MemoryMapped ──► the address
 //   Withdraw, or the region ends ── UnmapMemory ──► process ── MemoryUnmapped ──► forgotten
 //
-// OWNER: the Session. THREAD: the owning engine only. Never blocks.
+// OWNER: ProcessKernels. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
 #define MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
-
-#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +15,14 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/shim_control.h"
 #include "service/device/gpu/kernel_process.h"
+#include "service/frontend/buffer_registry.h"
 
 namespace mccs {
 
@@ -29,12 +30,27 @@ class KernelMappings final : public KernelProcess {
  public:
   using Send = std::function<void(std::span<const std::byte> message, std::span<const int> fds)>;
 
+  // The numbers of memory: first, first + step, …; they identify it in the messages of a process.
+  struct Numbers {
+    uint64_t first = 1;
+    uint64_t step = 1;
+  };
   // `send`: to the process.
-  KernelMappings(pid_t process, Send send) : process_(process), send_(std::move(send)) {}
+  KernelMappings(KernelPlace place, const Numbers& numbers, Send send)
+      : place_(std::move(place)),
+        step_(numbers.step),
+        send_(std::move(send)),
+        next_number_(numbers.first) {}
 
+  const KernelPlace& place() const override { return place_; }
   // kFailedPrecondition: no kernel can access the region; others: the process's.
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override;
   bool alive() const override { return alive_; }
+  const Region* probe() const override { return probe_.get(); }
+  // The first one stays.
+  void SetProbe(BufferHold probe) {
+    if (probe_ == nullptr) probe_ = std::move(probe);
+  }
 
   // kInvalidArgument: the daemon did not ask for it.
   absl::Status OnMapped(const wire::MemoryMapped& message);
@@ -62,10 +78,12 @@ class KernelMappings final : public KernelProcess {
   void RequestUnmap(Mapping& mapping);
   static constexpr size_t kSweptAtOnce = 4;
 
-  const pid_t process_;
+  const KernelPlace place_;
+  const uint64_t step_;
   const Send send_;
   bool alive_ = true;
-  uint64_t last_number_ = 0;
+  BufferHold probe_;
+  uint64_t next_number_;
   absl::flat_hash_map<uint64_t, Mapping> mappings_;  // by RegionId
   std::map<uint64_t, uint64_t> regions_;             // by number
   uint64_t last_swept_ = 0;                          // number

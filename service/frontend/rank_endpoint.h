@@ -68,6 +68,8 @@ class RankEndpoint final : public RankPort {
     caller_.ranks = ranks;
     listener_.init_done(status, id);
   }
+  KernelProcess* kernels() override { return queues_.process(); }
+  void SetKernelUse(const KernelUse& use) override { kernel_use_ = use; }
   absl::Status JoinSplit(uint64_t request, const JoinRequest& join) override {
     return listener_.join_split(request, join);
   }
@@ -81,6 +83,7 @@ class RankEndpoint final : public RankPort {
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
 
+  const KernelUse& kernel_use() const { return kernel_use_; }
   CapturedGroups& captured() { return captured_; }
   RankWindows& windows() { return windows_; }
 
@@ -147,6 +150,7 @@ class RankEndpoint final : public RankPort {
   const Listener listener_;
   SharedRegion memory_;
   RankQueues queues_;
+  KernelUse kernel_use_;
 
   // Private copies, because the tenant can write to the region.
   uint64_t taken_ = 0;       // records

@@ -23,6 +23,8 @@ class RankQueues {
   // outlives the queues.
   static absl::StatusOr<RankQueues> Make(KernelProcess* process);
 
+  KernelProcess* process() const { return process_; }
+
   // The queue of a ready slot, or of a captured slot; null: no kernels run plans. kInvalidArgument:
   // no such slot.
   absl::StatusOr<KernelQueue*> PostedAt(uint32_t slot) {

@@ -175,10 +175,10 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
       buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
                account_, channel_->identity().process),
-      kernel_memory_(channel_->identity().process,
-                     [this](std::span<const std::byte> message, std::span<const int> fds) {
-                       if (state_ == State::kOpen) EndOnError(channel_->Send(message, fds));
-                     }) {}
+      kernels_(id, channel_->identity().process,
+               [this](std::span<const std::byte> message, std::span<const int> fds) {
+                 if (state_ == State::kOpen) EndOnError(channel_->Send(message, fds));
+               }) {}
 
 Session::~Session() = default;
 
@@ -342,7 +342,7 @@ void Session::Close() {
                          env_.clock->Now());
   }
   state_ = State::kClosing;
-  kernel_memory_.End();
+  kernels_.End();
 }
 
 bool Session::EndNextRank() {

@@ -32,7 +32,7 @@
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
-#include "service/frontend/kernel_mappings.h"
+#include "service/frontend/process_kernels.h"
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/turn_budget.h"
@@ -80,12 +80,12 @@ class Session {
   bool EndNextRank();
 
   // Destroys `token` when no kernel of the process has the region mapped any more.
-  void Withdraw(const Region& region, std::shared_ptr<void> token) {
-    kernel_memory_.Withdraw(region, std::move(token));
+  void Withdraw(const Region& region, const std::shared_ptr<void>& token) {
+    kernels_.Withdraw(region, token);
   }
 
   // From now on no kernel of the process counts as running.
-  void EndKernels() { kernel_memory_.End(); }
+  void EndKernels() { kernels_.End(); }
 
   bool closing() const { return state_ >= State::kClosing; }
   bool closed() const { return state_ == State::kClosed; }
@@ -188,6 +188,8 @@ class Session {
   // Sets name, timeouts and hints of the rank's communicator.
   static void SetOptions(const wire::CommOptions& options, JoinRequest* join);
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
+  // If the device runs plans by kernels: of the rank's GPU; else null.
+  absl::StatusOr<KernelMappings*> KernelsOf(const JoinRequest& join);
   // The rank joins; AnswerInit will answer its request. On an error the caller answers.
   absl::Status Admit(const JoinRequest& join, uint64_t request);
   absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
@@ -247,7 +249,7 @@ class Session {
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
-  KernelMappings kernel_memory_;
+  ProcessKernels kernels_;
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
   // use a number twice.

@@ -26,7 +26,8 @@ Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, Un
                      .fd = {},
                      .bytes = request.bytes,
                      .owner = identity().process,
-                     .address = request.address};
+                     .address = request.address,
+                     .device = request.device};
   if (offer.kind != wire::ExportKind::kCudaIpc) offer.fd = std::move(fd);
   std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
   const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
@@ -125,7 +126,7 @@ Session::Outcome Session::HandleUnmapChunks(const wire::UnmapChunks& request) {
 // ---- Memory for the process's kernels -----------------------------------------------------------
 
 Session::Outcome Session::HandleMemoryMapped(const wire::MemoryMapped& message) {
-  EndOnError(kernel_memory_.OnMapped(message));
+  EndOnError(kernels_.OnMapped(message));
   WakeRanks();
   return std::nullopt;
 }
@@ -138,7 +139,7 @@ void Session::WakeRanks() {
 }
 
 Session::Outcome Session::HandleMemoryUnmapped(const wire::MemoryUnmapped& message) {
-  EndOnError(kernel_memory_.OnUnmapped(message));
+  EndOnError(kernels_.OnUnmapped(message));
   return std::nullopt;
 }
 

@@ -94,6 +94,13 @@ absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUn
 
 Session::Outcome Session::HandleInit(const wire::CommInit& request) {
   MCCS_ASSIGN_OR_RETURN(const JoinRequest join, CheckInit(request));
+  MCCS_ASSIGN_OR_RETURN(KernelMappings* const kernels, KernelsOf(join));
+  if (kernels != nullptr && request.probe_buffer != 0) {
+    MCCS_ASSIGN_OR_RETURN(BufferHold probe,
+                          buffers_.Resolve({.id = request.probe_buffer, .reserved = 0, .offset = 0},
+                                           /*bytes=*/1, /*alignment=*/1));
+    kernels->SetProbe(std::move(probe));
+  }
   return Later(Admit(join, request.header.request));
 }
 
@@ -103,10 +110,10 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
     return absl::ResourceExhaustedError(absl::StrCat("too many communicators: this process has ",
                                                      ranks_.size(), ", which is the limit"));
   }
+  MCCS_ASSIGN_OR_RETURN(KernelMappings* const kernels, KernelsOf(join));
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
-      RankEndpoint::Make(Rank(join.rank.rank()), buffers_,
-                         env_.device->uses_kernels() ? &kernel_memory_ : nullptr,
+      RankEndpoint::Make(Rank(join.rank.rank()), buffers_, kernels,
                          {.init_done = std::bind_front(&Session::AnswerInit, this, handle),
                           .released = std::bind_front(&Session::OnRankReleased, this, handle),
                           .join_split = std::bind_front(&Session::JoinSplit, this, handle),
@@ -121,6 +128,11 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
+}
+
+absl::StatusOr<KernelMappings*> Session::KernelsOf(const JoinRequest& join) {
+  if (!env_.device->uses_kernels()) return nullptr;
+  return kernels_.On(join.gpu.uuid(), join.device);
 }
 
 absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
@@ -159,6 +171,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   join.rank.set_gpu(TextOf(request.device_bus_id));
   join.rank.set_process(identity().process);
   join.gpu.set_uuid(request.device_uuid, sizeof(request.device_uuid));
+  join.device = request.device;
   join.gpu.set_shared((request.flags & wire::kMultiRankGpu) != 0);
   SetOptions(request.options, &join);
   return join;
@@ -181,11 +194,17 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.comm_id = id.value();
   const UniqueFd memory = slot->second.endpoint().TakeRegionFd();
   const UniqueFd kernels = slot->second.endpoint().TakeKernelRegionFd();
-  reply.kernels = status.ok() && kernels.valid() ? 1 : 0;
+  const KernelUse& use = slot->second.endpoint().kernel_use();
+  reply.role = use.role;
+  reply.stages_collectives = use.staged.empty() ? 0 : 1;
+  use.staged.copy(reply.staged_text, sizeof(reply.staged_text) - 1);
+  const bool runs_plans = use.role == wire::KernelRole::kRunsPlans;
   const int fds[] = {memory.get(), kernels.get()};
   if (state_ == State::kOpen) {
     Answer(slot->second.origin().init_request, status, reply,
-           {fds, status.ok() ? 1u + reply.kernels : 0u});
+           {fds, !status.ok() ? 0u
+                 : runs_plans ? 2u
+                              : 1u});
   }
   // The shim has no handle of a communicator whose init failed, so it will not destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);

@@ -40,9 +40,9 @@ KernelMemory::~KernelMemory() {
   }
 }
 
-void KernelMemory::SetContext(CUcontext context) {
+void KernelMemory::SetContext(const DeviceBinding& device) {
   std::lock_guard lock(mutex_);
-  if (context_ == nullptr) context_ = context;
+  contexts_.try_emplace(device.ordinal, device.context);
 }
 
 void KernelMemory::OnMessage(Reply message) {
@@ -83,10 +83,18 @@ void KernelMemory::OnMessage(Reply message) {
 
 absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
                                MemoryCloser::Opened* opened, CUdeviceptr* address) {
-  if (context_ == nullptr) return absl::InternalError("no communicator is ready");
-  const ScopedContext context(driver_, context_);
+  const auto known = contexts_.find(request.device);
+  if (known == contexts_.end()) {
+    return absl::InternalError(
+        absl::StrCat("no communicator uses CUDA device ", request.device, " of this process"));
+  }
+  const ScopedContext context(driver_, known->second);
   const RelaxedCapture relaxed(driver_);
-  opened->context = context_;
+  if (request.own_address != 0) {
+    *address = request.own_address;
+    return AllowOwn(request);
+  }
+  opened->context = known->second;
   if (request.kind == wire::ExportKind::kCudaIpc) {
     MCCS_RETURN_IF_ERROR(OpenIpc(request, opened));
     *address = opened->ipc;
@@ -94,10 +102,8 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
   }
   if (!message.fds[0].valid()) return absl::InternalError("the message has no descriptor");
   if (request.kind == wire::ExportKind::kFileDescriptor) {
-    CUdevice device = 0;
-    MCCS_RETURN_IF_ERROR(CheckCuda(driver_, driver_.CtxGetDevice(&device), "cuCtxGetDevice"));
-    MCCS_ASSIGN_OR_RETURN(opened->mapped,
-                          MapDescriptor(driver_, message.fds[0].get(), request.bytes, device));
+    MCCS_ASSIGN_OR_RETURN(opened->mapped, MapDescriptor(driver_, message.fds[0].get(),
+                                                        request.bytes, request.device));
     *address = opened->mapped.base;
     return absl::OkStatus();
   }
@@ -107,6 +113,33 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
   MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, memory, "shared memory"));
   opened->host = std::make_shared<SharedRegion>(std::move(memory));
   return absl::OkStatus();
+}
+
+absl::Status KernelMemory::AllowOwn(const wire::MapMemory& request) {
+  int owner = request.device;
+  MCCS_RETURN_IF_ERROR(CheckCuda(
+      driver_,
+      driver_.PointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, request.own_address),
+      "cuPointerGetAttribute"));
+  if (owner == request.device) return absl::OkStatus();
+  int reaches = 0;
+  if (driver_.DeviceCanAccessPeer != nullptr)
+    driver_.DeviceCanAccessPeer(&reaches, request.device, owner);
+  if (reaches == 0 || driver_.CtxEnablePeerAccess == nullptr) {
+    return absl::UnknownError(absl::StrCat("it has no access to memory of CUDA device ", owner,
+                                           " (cuDeviceCanAccessPeer)"));
+  }
+  if (request.kind == wire::ExportKind::kFileDescriptor)
+    return AllowAccess(driver_, {request.own_address, request.bytes}, request.device);
+  const auto known = contexts_.find(owner);
+  DeviceBinding peer{.context = known == contexts_.end() ? nullptr : known->second,
+                     .ordinal = owner};
+  if (peer.context == nullptr) {
+    MCCS_ASSIGN_OR_RETURN(peer, DeviceByOrdinal(driver_, owner));
+  }
+  const CUresult enabled = driver_.CtxEnablePeerAccess(peer.context, 0);
+  if (enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return absl::OkStatus();
+  return CheckCuda(driver_, enabled, "cuCtxEnablePeerAccess");
 }
 
 // The owner's claim is checked here: the daemon cannot. The handle's memory may begin after the

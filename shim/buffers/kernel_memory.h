@@ -1,5 +1,6 @@
 // Memory that the daemon asks this process to map for its kernels: buffers of other ranks of a
-// communicator on this host, and the daemon's own. Answers MapMemory and UnmapMemory
+// communicator on this host, those of its own other GPUs, and the daemon's. Each GPU has its own
+// mappings. Answers MapMemory and UnmapMemory
 // (proto/shim_control.h).
 //
 // THREAD: any; the daemon's messages arrive on the connection's reader thread.
@@ -25,12 +26,14 @@ class KernelMemory {
   ~KernelMemory();
   KernelMemory(const KernelMemory&) = delete;
 
-  // The context in which memory is mapped: that of the first communicator. Before it is set, no
-  // memory can be mapped.
-  void SetContext(CUcontext context);
+  // The context in which memory is mapped for kernels on this GPU: that of its first communicator.
+  // Before it is set, no memory can be mapped for them.
+  void SetContext(const DeviceBinding& device);
 
  private:
   void OnMessage(Reply message);
+  // Of this process, on another GPU: gives the GPU of the current context access. It stays.
+  absl::Status AllowOwn(const wire::MapMemory& request);
   absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);
   absl::Status Map(const wire::MapMemory& request, Reply& message, MemoryCloser::Opened* opened,
                    CUdeviceptr* address);
@@ -39,7 +42,7 @@ class KernelMemory {
   DaemonClient& client_;
   MemoryCloser closer_;
   std::mutex mutex_;
-  CUcontext context_ = nullptr;
+  std::unordered_map<int, CUcontext> contexts_;                  // by ordinal
   std::unordered_map<uint64_t, MemoryCloser::Opened> mappings_;  // by number
 };
 

@@ -14,6 +14,7 @@ MemoryCloser::~MemoryCloser() {
 }
 
 void MemoryCloser::Close(const Opened& memory) {
+  if (memory.empty()) return;
   std::unique_lock lock(state_->mutex);
   if (!state_->started) {
     state_->started = true;

@@ -25,8 +25,9 @@ class MemoryCloser {
   ~MemoryCloser();
   MemoryCloser(const MemoryCloser&) = delete;
 
-  // Memory of another process or of the daemon, one of three kinds.
+  // Memory of another process or of the daemon, one of three kinds; empty: the process's own.
   struct Opened {
+    bool empty() const { return ipc == 0 && mapped.bytes == 0 && host == nullptr; }
     CUcontext context = nullptr;                   // in which it was opened
     CUdeviceptr ipc = 0;                           // of cuIpcOpenMemHandle, or:
     AddressRange mapped = {};                      // of MapDescriptor, or:

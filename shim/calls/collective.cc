@@ -106,7 +106,8 @@ absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, bool stag
 absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
                             wire::WorkRecord& record, StagedSides& staged) {
   RecentBuffers& buffers = comm.submission_state().buffers;
-  const bool stage = HasPeer(call.kind) && comm.session()->client->stages_messages();
+  const bool stage =
+      HasPeer(call.kind) ? comm.session()->client->stages_messages() : comm.stages_collectives();
   const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
     MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
@@ -142,7 +143,8 @@ absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Co
                       .argument = "the operator's scalar",
                       .address = made.device,
                       .bytes = SizeOf(made.type)},
-                     comm.submission_state().buffers, false, record.scalar_buffer, staged.scalar);
+                     comm.submission_state().buffers, comm.stages_collectives(),
+                     record.scalar_buffer, staged.scalar);
 }
 
 // The line has NCCL's form.

@@ -93,6 +93,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.DeviceGetAttribute, "cuDeviceGetAttribute");
   may_have(api.MemImportFromShareableHandle, "cuMemImportFromShareableHandle");
   may_have(api.DeviceCanAccessPeer, "cuDeviceCanAccessPeer");
+  may_have(api.CtxEnablePeerAccess, "cuCtxEnablePeerAccess");
   may_have(api.MemGetAllocationGranularity, "cuMemGetAllocationGranularity");
   may_have(api.MemCreate, "cuMemCreate");
   may_have(api.MemAddressReserve, "cuMemAddressReserve");

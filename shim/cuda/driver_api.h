@@ -69,6 +69,7 @@ struct DriverApi {
   CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
   CUresult (*DeviceGetAttribute)(int* value, CUdevice_attribute attribute, CUdevice device);
   CUresult (*DeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer);
+  CUresult (*CtxEnablePeerAccess)(CUcontext peer, unsigned flags);
   CUresult (*MemGetAllocationGranularity)(size_t* bytes, const CUmemAllocationProp* properties,
                                           CUmemAllocationGranularity_flags option);
   CUresult (*MemCreate)(CUmemGenericAllocationHandle* handle, size_t bytes,

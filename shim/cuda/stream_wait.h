@@ -18,6 +18,8 @@ class StreamWait {
   // LIFETIME: `driver` outlives it. The kernel stays loaded, because streams may hold launches of it.
   static absl::StatusOr<StreamWait> Make(const DriverApi& driver, WaitMethod by);
 
+  static StreamWait ByMemoryOperation(const DriverApi& driver) { return StreamWait(driver); }
+
   // Loads the kernel onto the current context's GPU, so that no later call has to, when the GPU may
   // be waiting for this process. REQUIRES: the context is current, in a relaxed capture.
   absl::Status Prepare() const;

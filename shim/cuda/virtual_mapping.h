@@ -19,7 +19,11 @@ absl::StatusOr<AddressRange> MapAllocation(const DriverApi& driver,
                                            CUmemGenericAllocationHandle handle, uint64_t bytes,
                                            int ordinal);
 
-// The same for an allocation of another process. Does not keep the descriptor.
+// Lets kernels on the GPU of this ordinal use the mappings that fill the range.
+absl::Status AllowAccess(const DriverApi& driver, const AddressRange& range, int ordinal);
+
+// Maps the whole allocation of another process at new addresses, for the GPU of this ordinal alone.
+// Does not keep the descriptor.
 absl::StatusOr<AddressRange> MapDescriptor(const DriverApi& driver, int fd, uint64_t bytes,
                                            int ordinal);
 

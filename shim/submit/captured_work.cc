@@ -154,15 +154,4 @@ absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstre
                                                     place.group, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
-                         const CapturedPlace& place, bool runs_calls, uint64_t largest_call_bytes) {
-  const CUdeviceptr done = page.captured_done_address(place.slot);
-  if (runs_calls && page.kernel_region() != nullptr) {
-    return Enqueued(session.driver,
-                    session.command_kernel->Enqueue(stream, page.captured_queue(place.slot), done,
-                                                    1, largest_call_bytes));
-  }
-  return Enqueued(session.driver, session.stream_wait.Enqueue(stream, done, 1));
-}
-
 }  // namespace mccs::shim

@@ -113,13 +113,10 @@ class Captures {
   std::atomic<bool> used_{false};  // set before a capture is sent to the daemon
 };
 
-// The word operations of a captured group on one of its streams: "ready" of all communicators
-// first, then their waits. `runs_calls`: the stream's kernel runs the calls, if kernels do, the
-// largest of this size.
+// The word operations of a captured group before its calls, on one of its streams: "ready" of all
+// communicators first, then their waits.
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place);
-absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
-                         const CapturedPlace& place, bool runs_calls, uint64_t largest_call_bytes);
 
 }  // namespace mccs::shim
 

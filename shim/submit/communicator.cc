@@ -71,13 +71,13 @@ void Communicator::TrimStaging() {
 // ---- Join ------------------------------------------------------------------------------------
 
 absl::Status Communicator::Join() {
+  const uint32_t probe = PrepareForKernels();
   std::lock_guard lock(control_mutex_);
   if (aborted_.load()) return DeepCopy(failure_);
   for (const wire::CommShrink& part : options_.before) {
     if (auto sent = session_->client->Send(part); sent.ok()) session_->client->IgnoreReply(*sent);
   }
-  auto request = std::visit([&](const auto& message) { return session_->client->Send(message); },
-                            options_.message);
+  const absl::StatusOr<uint64_t> request = SendJoin(probe);
   if (!request.ok()) {
     failure_ = request.status();
     state_.store(State::kFailed, std::memory_order_release);
@@ -86,6 +86,23 @@ absl::Status Communicator::Join() {
   request_ = join_request_ = *request;
   state_.store(State::kJoining, std::memory_order_release);
   return absl::OkStatus();
+}
+
+// If kernels run calls, the daemon asks for memory before it answers.
+uint32_t Communicator::PrepareForKernels() const {
+  if (!session_->client->stages_messages()) return 0;
+  session_->kernel_memory.SetContext(options_.device);
+  return session_->probe_memory.BufferOn(options_.device);
+}
+
+absl::StatusOr<uint64_t> Communicator::SendJoin(uint32_t probe) const {
+  DaemonClient& client = *session_->client;
+  if (const auto* init = std::get_if<wire::CommInit>(&options_.message); init != nullptr) {
+    wire::CommInit message = *init;
+    message.probe_buffer = probe;
+    return client.Send(message);
+  }
+  return std::visit([&](const auto& message) { return client.Send(message); }, options_.message);
 }
 
 absl::Status Communicator::AwaitJoined() {
@@ -109,6 +126,13 @@ void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
   }
 }
 
+void Communicator::LogStaging(const wire::CommInitReply& joined) const {
+  if (joined.stages_collectives == 0 || !IsLogged(Verbosity::kWarn)) return;
+  const std::string text(joined.staged_text,
+                         strnlen(joined.staged_text, sizeof(joined.staged_text)));
+  LogLine(Verbosity::kWarn, absl::StrCat("communicator '", options_.config.name, "': ", text));
+}
+
 absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply) {
   MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
   if (joined.comm_handle == wire::kNoCommHandle) return State::kNoColor;
@@ -116,6 +140,9 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   id_ = joined.comm_id;
   ranks_.store(joined.ranks, std::memory_order_relaxed);
   rank_.store(joined.rank, std::memory_order_relaxed);
+  role_ = joined.role;
+  stages_collectives_ = joined.stages_collectives != 0;
+  LogStaging(joined);
   absl::Status status = [&] {
     if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
       return absl::InternalError("invalid reply of the daemon to CommInit: no handle or no region");
@@ -123,11 +150,11 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
     ScopedContext context(driver(), options_.device.context);
     const RelaxedCapture relaxed(driver());
-    MCCS_RETURN_IF_ERROR(session_->stream_wait.Prepare());
+    MCCS_RETURN_IF_ERROR(stream_wait().Prepare());
     SharedRegion kernels;
     BlockWordsLease block_words;
-    if (joined.kernels != 0) {
-      MCCS_RETURN_IF_ERROR(session_->PrepareKernels(options_.device.context));
+    if (joined.role == wire::KernelRole::kRunsPlans) {
+      MCCS_RETURN_IF_ERROR(session_->PrepareKernels());
       if (!reply.fds[1].valid())
         return absl::InternalError("invalid reply of the daemon to CommInit: no region of kernels");
       MCCS_ASSIGN_OR_RETURN(kernels, SharedRegion::Map(std::move(reply.fds[1])));

@@ -176,6 +176,13 @@ class Communicator {
   std::mutex& submit_mutex() { return submit_mutex_; }
   SubmissionState& submission_state() { return *submission_state_; }
   const FencePage& page() const { return *page_; }
+  // How streams that run no calls wait for them.
+  const StreamWait& stream_wait() const {
+    return role_ == wire::KernelRole::kSharesWithOther ? session_->operation_wait
+                                                       : session_->stream_wait;
+  }
+  // Collectives use staging memory: processes of this host cannot map each other's memory.
+  bool stages_collectives() const { return stages_collectives_; }
   // No records are taken any more: stop waiting for space.
   bool broken() const;
   void NotifyDaemon() { session_->client->Notify(handle_); }
@@ -204,6 +211,10 @@ class Communicator {
   // Process the daemon's reply to the outstanding request. REQUIRES: control_mutex_ held.
   void FinishJoin(absl::StatusOr<Reply> reply);
   absl::StatusOr<State> EnterCommunicator(Reply reply);
+  void LogStaging(const wire::CommInitReply& joined) const;
+  // Returns CommInit::probe_buffer.
+  uint32_t PrepareForKernels() const;
+  absl::StatusOr<uint64_t> SendJoin(uint32_t probe) const;
   void AbortChildren();
   bool AnyChildJoining();
   void ReturnStaging();
@@ -248,6 +259,8 @@ class Communicator {
   uint64_t id_ = 0;
   uint32_t handle_ = 0;              // the daemon's handle
   std::unique_ptr<FencePage> page_;  // from kReady on
+  wire::KernelRole role_ = wire::KernelRole::kNone;
+  bool stages_collectives_ = false;
 
   // Shared by parent and child, because either may be destroyed first.
   struct ChildLink {

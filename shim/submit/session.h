@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "shim/buffers/buffer_export.h"
 #include "shim/buffers/kernel_memory.h"
+#include "shim/buffers/probe_memory.h"
 #include "shim/buffers/staging_pool.h"
 #include "shim/buffers/virtual_allocations.h"
 #include "shim/cuda/block_words.h"
@@ -33,27 +34,28 @@ struct Session {
           std::chrono::milliseconds export_lease)
       : driver(cuda),
         stream_wait(waits),
+        operation_wait(StreamWait::ByMemoryOperation(cuda)),
         retired_pages(pages),
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
         staging(cuda, *client, buffers),
         kernel_memory(cuda, *client),
-        block_words(std::make_shared<BlockWordsPool>(cuda)) {}
+        block_words(std::make_shared<BlockWordsPool>(cuda)),
+        probe_memory(cuda, *client) {}
 
-  // Before the first communicator whose calls need kernels; loads the kernel onto the context's
-  // GPU.
+  // Before a communicator whose calls need kernels; loads the kernel onto the context's GPU.
   // REQUIRES: the context is current, in a relaxed capture.
-  absl::Status PrepareKernels(CUcontext context) {
+  absl::Status PrepareKernels() {
     std::lock_guard lock(kernel_mutex_);
     if (!command_kernel.has_value()) {
       MCCS_ASSIGN_OR_RETURN(command_kernel, CommandKernel::Make(driver, client->kernel_image()));
     }
-    kernel_memory.SetContext(context);
     return command_kernel->Prepare();
   }
 
   const DriverApi& driver;
   const StreamWait stream_wait;
+  const StreamWait operation_wait;  // for streams that may run no kernel
   RetiredFencePages& retired_pages;
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
@@ -61,6 +63,7 @@ struct Session {
   KernelMemory kernel_memory;
   // Shared with the pages of communicators, which may outlive the session.
   const std::shared_ptr<BlockWordsPool> block_words;
+  ProbeMemory probe_memory;
   std::optional<CommandKernel> command_kernel;  // set once, before its first user
   std::atomic<uint64_t> next_capture{
       1};  // number of the next capture, unique among all communicators

@@ -313,10 +313,9 @@ absl::Status GroupWork::OrderCopies(const Batch& batch) const {
     MCCS_RETURN_IF_ERROR(side.staging.OrderAfterCopies(use.stream, use.key));
     // The last group's own stream has waited for it.
     if (!waits || side.last_stream == use.key) continue;
-    MCCS_RETURN_IF_ERROR(
-        CheckCuda(comm.driver(),
-                  comm.session()->stream_wait.Enqueue(use.stream, comm.page().done_address(), last),
-                  "cannot enqueue a wait on the stream"));
+    MCCS_RETURN_IF_ERROR(CheckCuda(
+        comm.driver(), comm.stream_wait().Enqueue(use.stream, comm.page().done_address(), last),
+        "cannot enqueue a wait on the stream"));
   }
   return absl::OkStatus();
 }
@@ -443,25 +442,24 @@ uint64_t GroupWork::LargestCallBytes(const Batch& batch) const {
 
 absl::Status GroupWork::AwaitDone(Batch& batch) {
   Communicator& comm = *batch.comm;
-  const uint64_t largest = comm.page().kernel_region() != nullptr ? LargestCallBytes(batch) : 0;
+  const FencePage& page = comm.page();
+  const bool captured = batch.capture != 0;
+  const uint64_t largest = page.kernel_region() != nullptr ? LargestCallBytes(batch) : 0;
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
+    const CUdeviceptr done = captured ? page.captured_done_address(use.slot) : page.done_address();
+    const uint64_t value = captured ? 1 : batch.last_sequence;
     // The records name the first stream's slot: its kernel runs them, the others wait.
-    const bool first = &use == &batch.streams[0];
-    if (batch.capture != 0) {
-      MCCS_RETURN_IF_ERROR(
-          CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use), first, largest));
-      continue;
-    }
-    const bool runs = first && comm.page().kernel_region() != nullptr;
-    const CUresult error = runs ? comm.session()->command_kernel->Enqueue(
-                                      use.stream, comm.page().posted_queue(use.slot),
-                                      comm.page().done_address(), batch.last_sequence, largest)
-                                : comm.session()->stream_wait.Enqueue(
-                                      use.stream, comm.page().done_address(), batch.last_sequence);
-    if (error != CUDA_SUCCESS) {
-      return CudaError(comm.driver(), error, "cannot enqueue a wait on the stream");
-    }
+    const bool runs = &use == &batch.streams[0] && page.kernel_region() != nullptr;
+    const CUresult error =
+        !runs ? comm.stream_wait().Enqueue(use.stream, done, value)
+              : comm.session()->command_kernel->Enqueue(
+                    use.stream,
+                    captured ? page.captured_queue(use.slot) : page.posted_queue(use.slot), done,
+                    value, largest);
+    if (error == CUDA_SUCCESS) continue;
+    return CudaError(comm.driver(), error,
+                     captured ? "cannot capture a wait" : "cannot enqueue a wait on the stream");
   }
   return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
 }

@@ -21,6 +21,8 @@ namespace kernel_plan_test {
 // for, as if the process were another one.
 class LocalKernel final : public KernelProcess {
  public:
+  const KernelPlace& place() const override { return place_; }
+  const Region* probe() const override { return nullptr; }
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
     const bool known = asked_[region.id()]++ >= kPollsToMap;
     return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
@@ -36,6 +38,7 @@ class LocalKernel final : public KernelProcess {
 
  private:
   static constexpr int kPollsToMap = 3;
+  const KernelPlace place_;
   bool alive_ = true;
   std::map<RegionId, int> asked_;
   kernels::CommandQueue shared_{};

@@ -149,7 +149,9 @@ void SimTenant::MapMemory(SimPipe::Answer answer) {
   const auto request = As<wire::MapMemory>(answer);
   wire::MemoryMapped message{};
   message.memory = request.memory;
-  if (request.kind == wire::ExportKind::kHostMemory) {
+  if (request.own_address != 0) {
+    message.address = request.own_address;
+  } else if (request.kind == wire::ExportKind::kHostMemory) {
     mapped_[request.memory] = MapFirst(answer);
     message.address = reinterpret_cast<uint64_t>(mapped_[request.memory].data());
   } else {
@@ -186,7 +188,7 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         rank.rank = reply.rank;
         rank.ranks = reply.ranks;
         if (!answer.fds.empty()) rank.memory = MapFirst(answer);
-        if (reply.kernels == 0) continue;
+        if (reply.role != wire::KernelRole::kRunsPlans) continue;
         auto kernel_memory = SharedRegion::Map(std::move(answer.fds.at(1)));
         MCCS_CHECK(kernel_memory.ok());
         rank.kernel_memory = std::move(*kernel_memory);

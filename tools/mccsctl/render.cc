@@ -130,6 +130,7 @@ std::string RenderFacts(const control::v1::CommunicatorDetail& detail) {
     facts.emplace_back("CUDA graphs", absl::StrCat(detail.captured_groups(), " captured"));
   }
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
+  for (const std::string& staged : detail.staged()) facts.emplace_back("Staged", staged);
   if (!detail.send_windows().empty()) facts.emplace_back("Send window", detail.send_windows());
   if (detail.has_change()) facts.emplace_back("Change", Describe(detail.change()));
   if (!detail.change_error().empty()) {

@@ -8,17 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/call_options.h"
 #include "proto/operation.h"
+#include "proto/shim_control.h"
 #include "service/device/region.h"
 
 namespace mccs {
 
 struct JoinRequest;
+class KernelProcess;
 class KernelQueue;
 
 // A collective call of this rank: validated, its buffers resolved to memory of the daemon.
@@ -171,9 +174,28 @@ class RankListener {
   virtual void OnReleased() = 0;
 };
 
+// How a rank takes part in the communicator's collectives if kernels run plans.
+struct KernelUse {
+  wire::KernelRole role = wire::KernelRole::kNone;
+  // Why the buffers of collectives are staged in memory of the host; empty: they are not.
+  std::string staged;
+};
+
+// The rank's GPU, if kernels of the tenant's processes run plans there.
+class KernelPort {
+ public:
+  virtual ~KernelPort() = default;
+
+  // The rank's process and GPU; null: no kernels run plans. LIFETIME: that of the port.
+  virtual KernelProcess* kernels() { return nullptr; }
+  // Before InitDone.
+  virtual void SetKernelUse(const KernelUse& /*use*/) {}
+};
+
 class RankPort : public CollectivePort,
                  public MessagePort,
                  public WindowPort,
+                 public KernelPort,
                  public RankListener {};
 
 // A local rank and its port; null when the rank has left.

@@ -52,6 +52,7 @@ struct JoinRequest {
   int ranks = 0;
   cluster::Member rank;
   peer::GpuClaim gpu;
+  int32_t device = 0;         // CUDA ordinal in the rank's process
   int64_t timeout_ns = 0;     // 0: no timeout
   int64_t warn_after_ns = 0;  // of the hang watcher; 0: its default
   // For a communicator derived by split: its members are known, so there is no rendezvous. All

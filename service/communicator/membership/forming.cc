@@ -397,11 +397,17 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
 absl::StatusOr<bool> Forming::PollOpening() {
   MCCS_ASSIGN_OR_RETURN(bool moved, formation_.lanes->Poll());
   if (source_.has_value()) moved |= source_->Poll();
-  if (formation_.lanes->current().ready() && !ready_sent_) {
+  const bool lanes_ready = formation_.lanes->current().ready();
+  if (lanes_ready && missing_locals_ == "" && !ready_sent_) {
     MCCS_RETURN_IF_ERROR(SendReady());
     return true;
   }
   if (Now() < state_deadline_) return moved;
+  if (lanes_ready && !ready_sent_ && missing_locals_.has_value()) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("timeout while the ranks of host ", env_.position.host,
+                     " map each other's memory: ", *missing_locals_));
+  }
   return absl::DeadlineExceededError(
       absl::StrCat("timeout while opening lanes: ", formation_.lanes->current().DescribeMissing()));
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +73,10 @@ class Forming {
   // Handles a message of another host about forming (star_protocol.h). kDataLoss: invalid message.
   absl::Status OnMessage(const StarMessage& received);
 
+  // The answer that this host needs before it may report that it is ready, for an error message;
+  // empty: nothing. Initially it may not.
+  void AwaitLocals(std::string missing) { missing_locals_ = std::move(missing); }
+
   State state() const { return state_; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -114,6 +119,7 @@ class Forming {
   std::optional<StrategySource> source_;      // leader: in kOpening
   std::vector<bool> ready_;                   // leader: by HostIndex: all lanes open
   int ready_count_ = 0;
+  std::optional<std::string> missing_locals_;  // none: not known yet
   bool ready_sent_ = false;
 };
 

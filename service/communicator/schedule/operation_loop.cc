@@ -43,9 +43,8 @@ absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
 }
 
 std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
-                                       const Strategy& strategy) {
-  return std::make_unique<Executor>(device, lanes, strategy.lanes,
-                                    static_cast<int>(strategy.channels.size()));
+                                       const Strategy& strategy, const PlanCache& plans) {
+  return std::make_unique<Executor>(device, lanes, strategy.lanes, plans.channels());
 }
 
 uint64_t BufferBytes(std::span<const PostedOperation* const> calls) {
@@ -67,8 +66,9 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       lanes_(parts.lanes),
       self_(self),
       strategy_(strategy),
-      executor_(MakeExecutor(device_, *parts.lanes, strategy)),
-      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self)),
+      runners_(parts.runners),
+      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self, runners_)),
+      executor_(MakeExecutor(device_, *parts.lanes, strategy, *plans_)),
       ranks_(ranks),
       calls_(ranks.size()) {}
 
@@ -76,12 +76,12 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
   former_plan_cost_ += plans_->cost();
-  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
+  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_, runners_);
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
   former_plan_cost_ += executor_->loaded_bytes() * kCostPerLoadedByte;
   former_poll_cost_ += executor_->polled_programs() * kCostPerProgram;
-  executor_ = MakeExecutor(device_, lanes, strategy);
+  executor_ = MakeExecutor(device_, lanes, strategy, *plans_);
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {

@@ -56,7 +56,8 @@ class OperationLoop {
     StrategyChange* change;
     WorkTally* tally;
     const Clock* clock;
-    TenantAccount* account = nullptr;  // of the ranks' tenant; null: not accounted
+    TenantAccount* account = nullptr;          // of the ranks' tenant; null: not accounted
+    std::span<const LocalIndex> runners = {};  // of KernelRanks
   };
   // `ranks`: by LocalIndex. LIFETIME: ranks and parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
@@ -200,8 +201,9 @@ class OperationLoop {
   LaneSet* lanes_;
   const HostIndex self_;
   Strategy strategy_;
-  std::unique_ptr<Executor> executor_;
+  const std::span<const LocalIndex> runners_;
   std::unique_ptr<PlanCache> plans_;
+  std::unique_ptr<Executor> executor_;
   int64_t former_plan_cost_ = 0;  // of the strategies before
   int64_t former_poll_cost_ = 0;
   int64_t plan_cost_end_ = 0;  // of plan_cost() in this turn

@@ -1,7 +1,9 @@
 #include "service/communicator/strategy/plan_cache.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -35,6 +37,22 @@ absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
 }
 
 }  // namespace
+
+ChannelOrders OwnOrders(ChannelOrders orders, const Layout& layout, HostIndex self,
+                        std::span<const LocalIndex> runners) {
+  if (runners.empty()) return orders;
+  orders.homes.resize(orders.rings.size());
+  for (size_t c = 0; c < orders.homes.size(); ++c) {
+    std::vector<LocalIndex>& homes = orders.homes[c];
+    for (size_t h = homes.size(); h < layout.hosts.size(); ++h) {
+      homes.push_back(DefaultHome(ChannelId(static_cast<int32_t>(c)),
+                                  static_cast<int>(layout.hosts[h].size())));
+    }
+    LocalIndex& own = homes[static_cast<size_t>(self.value())];
+    own = runners[static_cast<size_t>(own.value())];
+  }
+  return orders;
+}
 
 std::optional<Algorithm> PlanCache::AlgorithmFor(OpKind kind, uint64_t bytes) {
   if (chooser_.IsPrepared(kind, bytes)) return chooser_.Choose(kind, bytes);
@@ -93,10 +111,10 @@ int64_t PlanCache::BuildPart() {
     return 0;
   }
   if (!wanted_->weighs) wanted_.reset();
-  absl::StatusOr<PlanBuild> build = PlanBuild::Begin(key, layout_, orders_, self_);
+  absl::StatusOr<PlanBuild> build = PlanBuild::Begin(key, layout_, own_orders_, self_);
   if (!build.ok()) {
     Fail(key, build.status());
-    return CostOf(PartsOfChecks(layout_, orders_));
+    return CostOf(PartsOfChecks(layout_, own_orders_));
   }
   build_.emplace(*std::move(build));
   return CostOf(build_->last_parts());

@@ -18,6 +18,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -46,14 +47,20 @@ struct EstimatedCall {
   uint64_t count = 0;
 };
 
+// The orders from which `self` builds its plans if kernels run them: home ranks are replaced by the
+// ranks that run the programs of their GPUs. `runners`: of KernelRanks; empty: the orders themselves.
+ChannelOrders OwnOrders(ChannelOrders orders, const Layout& layout, HostIndex self,
+                        std::span<const LocalIndex> runners);
+
 class PlanCache {
  public:
-  // `max_bytes`: less in tests.
+  // `runners`: of KernelRanks. `max_bytes`: less in tests.
   PlanCache(Layout layout, const Strategy& strategy, HostIndex self,
-            uint64_t max_bytes = kMaxCachedPlanBytes)
+            std::span<const LocalIndex> runners = {}, uint64_t max_bytes = kMaxCachedPlanBytes)
       : max_bytes_(max_bytes),
         layout_(std::move(layout)),
         orders_(OrdersOf(strategy)),
+        own_orders_(OwnOrders(orders_, layout_, self, runners)),
         self_(self),
         slot_bytes_(strategy.lanes.slot_bytes),
         costs_(strategy.algorithms.costs),
@@ -90,6 +97,8 @@ class PlanCache {
   // MemoryBytes of all cached plans.
   uint64_t bytes() const { return bytes_; }
   const Layout& layout() const { return layout_; }
+  // Of all plans.
+  int channels() const { return static_cast<int>(own_orders_.rings.size()); }
 
  private:
   struct Cached {
@@ -120,7 +129,8 @@ class PlanCache {
 
   const uint64_t max_bytes_;
   const Layout layout_;
-  const ChannelOrders orders_;
+  const ChannelOrders orders_;      // of the strategy: for the choice, which all hosts make alike
+  const ChannelOrders own_orders_;  // of this host's plans
   const HostIndex self_;
   const uint32_t slot_bytes_;
   const CostParameters costs_;

@@ -1,27 +1,44 @@
-// A tenant's process whose kernels run plans, as the daemon sees it.
+// A tenant's process whose kernels run plans on one of its GPUs, as the daemon sees it.
 //
 // OWNER: the frontend. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_
 #define MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "service/device/region.h"
 
 namespace mccs {
 
+// Where kernels run.
+struct KernelPlace {
+  uint64_t session = 0;  // of the process: ascending in the order in which processes have connected
+  pid_t process = 0;
+  int32_t device = 0;  // CUDA ordinal in the process
+  std::string gpu;     // uuid of the GPU, or of the instance of one (MIG)
+};
+
 class KernelProcess {
  public:
   virtual ~KernelProcess() = default;
 
-  // The address of the region for this process's kernels; 0: not known yet, ask again in a later
-  // turn. The first call makes the process map it. An error is permanent.
+  virtual const KernelPlace& place() const = 0;
+
+  // The address of the region for this process's kernels on this GPU; 0: not known yet, ask again
+  // in a later turn. The first call makes the process map it. An error is permanent.
   // LIFETIME: the address, as long as the region.
   virtual absl::StatusOr<uint64_t> AddressOf(const Region& region) = 0;
 
   // False: the process has ended, and with it its kernels.
   virtual bool alive() const = 0;
+
+  // Memory of this GPU that shows which other processes can map such memory; null: none.
+  // LIFETIME: this turn.
+  virtual const Region* probe() const = 0;
 };
 
 }  // namespace mccs

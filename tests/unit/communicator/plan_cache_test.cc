@@ -57,6 +57,16 @@ TEST_F(PlanCacheTest, CachesEachPlan) {
   EXPECT_EQ(*Get(cache, gather), second);
 }
 
+TEST_F(PlanCacheTest, HomesAreTheRanksThatRunTheProgramsOfTheirGpus) {
+  const std::vector<LocalIndex> runners = {LocalIndex(1), LocalIndex(1)};  // they share a GPU
+  PlanCache cache(layout_, strategy_, HostIndex(0), runners);
+  const auto plan = *Get(cache, {.kind = OpKind::kAllReduce});
+  ASSERT_EQ(plan->programs.size(), 2u);
+  for (const Program& program : plan->programs) EXPECT_EQ(program.home, LocalIndex(1));
+  const ChannelOrders own = OwnOrders(OrdersOf(strategy_), layout_, HostIndex(0), runners);
+  EXPECT_EQ(own.homes[1][1], LocalIndex(0)) << "of the other host";
+}
+
 TEST_F(PlanCacheTest, DistinguishesRootsAndScales) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const auto one = *Get(cache, {.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
@@ -272,7 +282,7 @@ class LargePlans : public PlanOfManyHosts {
 
 TEST_F(LargePlans, StayWithinTheLimitOfMemory) {
   constexpr uint64_t kLimit = 500 << 10;
-  PlanCache cache(layout_, strategy_, HostIndex(0), kLimit);
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{}, kLimit);
   size_t most = 0;
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(Get(cache, KeyOf(i)).ok());
@@ -284,7 +294,7 @@ TEST_F(LargePlans, StayWithinTheLimitOfMemory) {
 }
 
 TEST_F(LargePlans, TheNewestOneStaysWhateverItsSize) {
-  PlanCache cache(layout_, strategy_, HostIndex(0), /*max_bytes=*/1);
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{}, /*max_bytes=*/1);
   const auto one = *Get(cache, KeyOf(0));
   EXPECT_EQ(*Get(cache, KeyOf(0)), one);
   EXPECT_EQ(cache.bytes(), MemoryBytes(*one));

@@ -111,6 +111,14 @@ TEST_F(CoordinatorTest, ShowsEachStalledOperationOnce) {
   EXPECT_EQ(Describe("0")->stalled_on_size(), 0);
 }
 
+TEST_F(CoordinatorTest, ShowsHostsThatStageBuffers) {
+  AnnouncePair();
+  agent::v1::FromAgent report = Reporting(1, 2);
+  ReportIn(&report)->set_staged("no access between its GPUs");
+  Send(kSecond, report);
+  EXPECT_THAT(Describe("0")->staged(), testing::ElementsAre("h1: no access between its GPUs"));
+}
+
 TEST_F(CoordinatorTest, HostWithoutHeartbeatsIsLost) {
   Send(kFirst, Registration(MakeHost("h0")));
   for (int i = 0; i < 10; ++i) {

@@ -6,18 +6,30 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "service/frontend/process_kernels.h"
 
 namespace mccs {
 namespace kernel_mappings_test {
 
 constexpr pid_t kProcess = 7;
+constexpr int32_t kDevice = 3;
 constexpr uint64_t kAddress = 0x7f0000000000;
 
 class Memory final : public Region {
  public:
-  explicit Memory(pid_t owner) : Region(RegionKind::kTenant, nullptr, 4096) {
-    SetKernelAccess({.handle = {}, .descriptor = -1, .owner = owner, .owner_address = kAddress});
+  explicit Memory(pid_t owner, int32_t device = kDevice,
+                  wire::ExportKind kind = wire::ExportKind::kCudaIpc)
+      : Region(RegionKind::kTenant, nullptr, 4096) {
+    SetKernelAccess({.kind = kind,
+                     .handle = {},
+                     .descriptor = -1,
+                     .owner = owner,
+                     .owner_address = kAddress,
+                     .owner_device = device});
   }
 };
 
@@ -48,7 +60,8 @@ class KernelMappingsTest : public testing::Test {
   }
 
   std::vector<std::vector<std::byte>> sent_;
-  KernelMappings mappings_{kProcess,
+  KernelMappings mappings_{{.session = 1, .process = kProcess, .device = kDevice, .gpu = "gpu"},
+                           {},
                            [this](std::span<const std::byte> message, std::span<const int>) {
                              sent_.emplace_back(message.begin(), message.end());
                            }};
@@ -66,6 +79,23 @@ TEST_F(KernelMappingsTest, TheProcessIsAskedOnce) {
 
 TEST_F(KernelMappingsTest, ItsOwnMemoryNeedsNoMapping) {
   EXPECT_EQ(*mappings_.AddressOf(Memory(kProcess)), kAddress);
+  EXPECT_TRUE(sent_.empty());
+}
+
+// A GPU needs access to the memory of another one, also in one process.
+TEST_F(KernelMappingsTest, TheProcessIsAskedForMemoryOfItsOtherGpus) {
+  const Memory other_gpu(kProcess, kDevice + 1);
+  EXPECT_EQ(*mappings_.AddressOf(other_gpu), 0u);
+  ASSERT_EQ(Sent<wire::MapMemory>().size(), 1u);
+  EXPECT_EQ(Sent<wire::MapMemory>()[0].device, kDevice);
+  EXPECT_EQ(Sent<wire::MapMemory>()[0].own_address, kAddress);
+  ASSERT_TRUE(mappings_.OnMapped(Mapped(Sent<wire::MapMemory>()[0].memory)).ok());
+  EXPECT_EQ(*mappings_.AddressOf(other_gpu), kAddress);
+}
+
+TEST_F(KernelMappingsTest, ItsMemoryOfTheHostHasOneAddressOnAllGpus) {
+  const Memory host(kProcess, kDevice + 1, wire::ExportKind::kHostMemory);
+  EXPECT_EQ(*mappings_.AddressOf(host), kAddress);
   EXPECT_TRUE(sent_.empty());
 }
 
@@ -120,6 +150,44 @@ TEST_F(KernelMappingsTest, AProcessThatEndsHoldsNothing) {
   mappings_.End();
   EXPECT_TRUE(held.expired());
   EXPECT_FALSE(mappings_.alive());
+}
+
+// The numbers of memory tell which GPU an answer belongs to.
+TEST_F(KernelMappingsTest, EachGpuOfAProcessHasItsOwnMappings) {
+  ProcessKernels kernels(SessionId(1), kProcess,
+                         [this](std::span<const std::byte> message, std::span<const int>) {
+                           sent_.emplace_back(message.begin(), message.end());
+                         });
+  KernelMappings& one = **kernels.On("gpu a", 0);
+  KernelMappings& two = **kernels.On("gpu b", 1);
+  EXPECT_EQ(*kernels.On("gpu a", 0), &one);
+  (void)one.AddressOf(other_);
+  (void)two.AddressOf(other_);
+  const auto sent = Sent<wire::MapMemory>();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].device, 0);
+  EXPECT_EQ(sent[1].device, 1);
+  ASSERT_TRUE(kernels.OnMapped(Mapped(sent[1].memory, 0x2000)).ok());
+  ASSERT_TRUE(kernels.OnMapped(Mapped(sent[0].memory, 0x1000)).ok());
+  EXPECT_EQ(*one.AddressOf(other_), 0x1000u);
+  EXPECT_EQ(*two.AddressOf(other_), 0x2000u);
+  EXPECT_FALSE(kernels.OnMapped(Mapped(0)).ok());
+  EXPECT_FALSE(kernels.OnMapped(Mapped(3)).ok()) << "it has no third GPU";
+  auto token = std::make_shared<int>();
+  const std::weak_ptr<int> held = token;
+  kernels.Withdraw(other_, std::move(token));
+  ASSERT_TRUE(kernels.OnUnmapped(Unmapped(sent[0].memory)).ok());
+  EXPECT_FALSE(held.expired());
+  ASSERT_TRUE(kernels.OnUnmapped(Unmapped(sent[1].memory)).ok());
+  EXPECT_TRUE(held.expired());
+}
+
+TEST_F(KernelMappingsTest, AProcessHasAtMostSoManyGpus) {
+  ProcessKernels kernels(SessionId(1), kProcess,
+                         [](std::span<const std::byte>, std::span<const int>) {});
+  for (size_t i = 0; i < ProcessKernels::kMaxGpus; ++i)
+    ASSERT_TRUE(kernels.On(std::to_string(i), static_cast<int32_t>(i)).ok());
+  EXPECT_EQ(kernels.On("one more", 0).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(KernelMappingsTest, MemoryThatHasEndedIsUnmappedLater) {

@@ -207,6 +207,9 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     }
     case wire::MessageKind::kRegisterBuffer:
       return OnRegister(session, Open<wire::RegisterBuffer>(bytes));
+    case wire::MessageKind::kMemoryMapped:
+      mapped_ = Open<wire::MemoryMapped>(bytes);
+      break;
     case wire::MessageKind::kReleaseBuffer:
       session.releasing[Open<wire::ReleaseBuffer>(bytes).buffer_id] = request;
       break;
@@ -290,12 +293,15 @@ void FakeDaemon::Admit(std::vector<Join>& joins) {
     reply.comm_handle = member->handle;
     reply.rank = join.rank;
     reply.ranks = join.ranks;
+    reply.role = role_;
+    reply.stages_collectives = staged_.empty() ? 0 : 1;
+    staged_.copy(reply.staged_text, sizeof(reply.staged_text) - 1);
     std::vector<int> fds{member->memory.fd()};
     if (uses_kernels_) {
       member->kernels = *SharedRegion::Create("fake-kernels", sizeof(kernels::KernelRegion));
       auto& region = *reinterpret_cast<kernels::KernelRegion*>(member->kernels.data());
       region.header = {.magic = wire::kFencePageMagic, .bytes = member->kernels.bytes()};
-      reply.kernels = 1;
+      reply.role = wire::KernelRole::kRunsPlans;
       fds.push_back(member->kernels.fd());
     }
     Answer(*join.session, join.request, reply, fds);
@@ -488,6 +494,27 @@ void FakeDaemon::FailRank(int rank, wire::ErrorClass error, const std::string& t
   member.region().failure.accepts_calls.store(accepts_calls ? 1 : 0);
   std::strcpy(member.region().failure.text, text.c_str());
   member.region().failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
+}
+
+void FakeDaemon::SetKernelUse(wire::KernelRole role, const std::string& staged) {
+  std::lock_guard lock(mutex_);
+  role_ = role;
+  staged_ = staged;
+}
+
+wire::MemoryMapped FakeDaemon::AskToMap(const wire::MapMemory& request) {
+  {
+    std::lock_guard lock(mutex_);
+    mapped_.reset();
+    Answer(*sessions_.back(), /*request=*/0, request);
+  }
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (mapped_.has_value()) return *mapped_;
+    }
+    std::this_thread::yield();
+  }
 }
 
 std::vector<wire::WorkRecord> FakeDaemon::RecordsOf(int rank) {

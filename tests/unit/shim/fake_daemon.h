@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +44,11 @@ class FakeDaemon {
   void GiveKernelImage(UniqueFd file, uint64_t bytes, const std::string& architectures);
   // From the next session on it maps no GPU memory.
   void MapNoGpuMemory() { maps_gpu_memory_ = false; }
+  // The ranks of the next communicators have this role, and stage their collectives for this
+  // reason; empty: they do not.
+  void SetKernelUse(wire::KernelRole role, const std::string& staged = "");
+  // Asks the newest process to map memory for its kernels, and waits for the answer.
+  wire::MemoryMapped AskToMap(const wire::MapMemory& request);
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
   void FailRequestsWith(wire::ErrorClass error) { request_error_ = error; }
   // The next replies to RegisterWindow contain this error.
@@ -182,6 +188,9 @@ class FakeDaemon {
   std::string chunk_error_;
   bool uses_kernels_ = false;
   KernelImageOffer image_;
+  wire::KernelRole role_ = wire::KernelRole::kNone;
+  std::string staged_;
+  std::optional<wire::MemoryMapped> mapped_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

@@ -102,6 +102,35 @@ TEST_F(Staging, UsesMemoryOfTheHostIfTheDaemonMapsNoGpuMemory) {
   EXPECT_EQ(test_cuda::registered_host_ranges(), before + 2);
 }
 
+TEST_F(Staging, CollectivesUseMemoryOfTheHostIfProcessesCannotMapEachOthers) {
+  daemon_.MapNoGpuMemory();
+  daemon_.SetKernelUse(wire::KernelRole::kNone, "no access between the GPUs");
+  MakeRanks(1);
+  const size_t before = test_cuda::registered_host_ranges();
+  CUstream stream = Stream();
+  int* device = Buffer<int>({3, 4});
+  Sum(device, 2, stream);
+  EXPECT_EQ(KindsOn(stream), (Kinds{Enqueued::kCopy, Enqueued::kEvent, Enqueued::kWrite,
+                                    Enqueued::kWait, Enqueued::kCopy, Enqueued::kEvent}));
+  ASSERT_TRUE(Synchronize(stream));
+  EXPECT_THAT(Read(device, 2), ElementsAre(3, 4));
+  EXPECT_EQ(test_cuda::registered_host_ranges(), before + 1);
+}
+
+TEST_F(Staging, EachGpuRegistersItsProbeMemoryOnce) {
+  daemon_.MapNoGpuMemory();
+  MakeRanks(2);
+  const uint32_t probe = daemon_.LastInit().probe_buffer;
+  EXPECT_NE(probe, 0u);
+  const int registered = daemon_.CountOf(wire::MessageKind::kRegisterBuffer);
+  EXPECT_EQ(registered, 2) << "one per GPU";
+  const std::vector<ncclComm_t> first = comms_;
+  MakeRanks(2);
+  EXPECT_EQ(daemon_.LastInit().probe_buffer, probe);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), registered);
+  comms_.insert(comms_.end(), first.begin(), first.end());
+}
+
 // The copies of a call that failed may still be enqueued: another stream gets other memory.
 TEST_F(Staging, MemoryOfAFailedCallIsInUseUntilItsCopiesEnd) {
   MakeRanks(1);

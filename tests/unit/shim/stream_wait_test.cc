@@ -67,6 +67,19 @@ TEST_F(StreamWaitTest, CapturedCallsUseTheSameMethod) {
   test_cuda::DestroyGraph(graph);
 }
 
+// A kernel would take turns with those of the process that runs the calls.
+TEST_F(StreamWaitTest, ARankWhoseGpuAnotherProcessUsesLaunchesNoKernel) {
+  daemon_.SetKernelUse(wire::KernelRole::kSharesWithOther);
+  const int before = test_cuda::kernels_prepared();
+  EXPECT_FALSE(WaitsByKernel());
+  EXPECT_EQ(test_cuda::kernels_prepared(), before);
+}
+
+TEST_F(StreamWaitTest, ARankWhoseOwnProcessRunsTheCallsWaitsByTheLightKernel) {
+  daemon_.SetKernelUse(wire::KernelRole::kSharesWithProcess);
+  EXPECT_TRUE(WaitsByKernel());
+}
+
 TEST_F(StreamWaitTest, InitRejectsAnInvalidMethod) {
   Set("MCCS_STREAM_WAIT", "sometimes");
   ncclComm_t comm = nullptr;

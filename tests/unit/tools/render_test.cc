@@ -209,6 +209,13 @@ TEST(Render, ShowsCapturedGroups) {
   EXPECT_THAT(RenderCommunicator(detail), testing::HasSubstr("  CUDA graphs: 12 captured\n"));
 }
 
+TEST(Render, ShowsHostsThatStageBuffers) {
+  control::v1::CommunicatorDetail detail = Detail();
+  detail.add_staged("h0: no access between its GPUs");
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Staged:      h0: no access between its GPUs\n"));
+}
+
 TEST(Render, ShowsStalledOperationsBeforeRanks) {
   control::v1::CommunicatorDetail detail = Detail();
   detail.add_stalled_on("operation #3: rank 0 waits for rank 1 on h1, which has not called it");

@@ -1,0 +1,55 @@
+// The GPUs on which kernels of one process run plans.
+//
+// OWNER: the Session. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_
+#define MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "proto/shim_control.h"
+#include "service/frontend/kernel_mappings.h"
+
+namespace mccs {
+
+class ProcessKernels {
+ public:
+  ProcessKernels(SessionId session, pid_t process, KernelMappings::Send send)
+      : session_(session), process_(process), send_(std::move(send)) {}
+
+  // The GPU with this uuid, which the process calls `device`; known from the first call on.
+  // kResourceExhausted: it is the process's 129th. LIFETIME: that of this object.
+  static constexpr size_t kMaxGpus = 128;
+  absl::StatusOr<KernelMappings*> On(const std::string& gpu, int32_t device);
+
+  // kInvalidArgument: the daemon did not ask for it.
+  absl::Status OnMapped(const wire::MemoryMapped& message);
+  absl::Status OnUnmapped(const wire::MemoryUnmapped& message);
+
+  // Destroys `token` when the process has unmapped the region for all its GPUs, or has ended.
+  void Withdraw(const Region& region, const std::shared_ptr<void>& token);
+  // The process has ended.
+  void End();
+
+ private:
+  // Whose numbers include this one; null: none.
+  KernelMappings* Find(uint64_t number) const;
+
+  const SessionId session_;
+  const pid_t process_;
+  const KernelMappings::Send send_;
+  std::vector<std::unique_ptr<KernelMappings>> gpus_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_

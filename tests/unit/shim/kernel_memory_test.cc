@@ -1,0 +1,85 @@
+// Memory that the daemon asks a process to map for its kernels.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace kernel_memory_test {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class KernelMemoryTest : public ShimTest {
+ protected:
+  // Two ranks of this process, on the GPUs 0 and 1.
+  KernelMemoryTest() {
+    daemon_.MapNoGpuMemory();
+    MakeRanks(2);
+  }
+  // Memory of this process, for kernels on `device`.
+  wire::MemoryMapped MapOwn(const void* address, int device,
+                            wire::ExportKind kind = wire::ExportKind::kCudaIpc) {
+    wire::MapMemory request{};
+    request.memory = 1;
+    request.bytes = test_cuda::kGranularity;
+    request.kind = kind;
+    request.device = device;
+    request.own_address = reinterpret_cast<uint64_t>(address);
+    return daemon_.AskToMap(request);
+  }
+  static std::string TextOf(const wire::MemoryMapped& answer) { return answer.status.text; }
+  // Whether kernels of GPU 0 already reach memory of GPU 1.
+  static bool PeerAccessIsEnabled() {
+    CUcontext first = nullptr, second = nullptr;
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&first, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxPushCurrent(first), CUDA_SUCCESS);
+    const CUresult enabled = cuCtxEnablePeerAccess(second, 0);
+    if (enabled == CUDA_SUCCESS) {
+      EXPECT_EQ(cuCtxDisablePeerAccess(second), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(cuCtxPopCurrent(nullptr), CUDA_SUCCESS);
+    return enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  }
+};
+
+TEST_F(KernelMemoryTest, MemoryOfTheProcesssOtherGpuBecomesAccessible) {
+  EXPECT_FALSE(PeerAccessIsEnabled());
+  test_cuda::SetDevice(1);
+  const void* const memory = test_cuda::Alloc(test_cuda::kGranularity);
+  for (int i = 0; i < 2; ++i) {  // the second time it is already enabled
+    const wire::MemoryMapped answer = MapOwn(memory, 0);
+    EXPECT_EQ(answer.status.error, wire::ErrorClass::kNone) << TextOf(answer);
+    EXPECT_EQ(answer.address, reinterpret_cast<uint64_t>(memory));
+  }
+  EXPECT_TRUE(PeerAccessIsEnabled());
+}
+
+TEST_F(KernelMemoryTest, VirtualMemoryOfTheOtherGpuBecomesAccessible) {
+  test_cuda::SetDevice(1);
+  std::byte* const memory = test_cuda::Reserve(test_cuda::kGranularity);
+  test_cuda::Map(memory, test_cuda::kGranularity);
+  ASSERT_THAT(test_cuda::DevicesWithAccess(memory), Not(Contains(0)));
+  const wire::MemoryMapped answer = MapOwn(memory, 0, wire::ExportKind::kFileDescriptor);
+  EXPECT_EQ(answer.status.error, wire::ErrorClass::kNone) << TextOf(answer);
+  EXPECT_THAT(test_cuda::DevicesWithAccess(memory), Contains(0));
+}
+
+TEST_F(KernelMemoryTest, GpusWithoutAccessAreReported) {
+  test_cuda::SeparateOddAndEvenGpus();
+  test_cuda::SetDevice(1);
+  const wire::MemoryMapped answer = MapOwn(test_cuda::Alloc(test_cuda::kGranularity), 0);
+  EXPECT_EQ(answer.address, 0u);
+  EXPECT_THAT(TextOf(answer), HasSubstr("no access to memory of CUDA device 1"));
+}
+
+TEST_F(KernelMemoryTest, AGpuWithoutCommunicatorIsReported) {
+  const wire::MemoryMapped answer = MapOwn(test_cuda::Alloc(test_cuda::kGranularity), 5);
+  EXPECT_THAT(TextOf(answer), HasSubstr("no communicator uses CUDA device 5"));
+}
+
+}  // namespace kernel_memory_test
+}  // namespace mccs
