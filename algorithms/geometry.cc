@@ -17,19 +17,21 @@ struct SliceBounds {
   uint64_t rounds = kTargetRounds;  // to aim at, for the slices of one part
 };
 
-SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
+SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes,
+                     const LocalSlices& local) {
   const uint64_t pieces = static_cast<uint64_t>(plan.max_pieces);
   uint64_t limit_bytes = slot_bytes / pieces;
-  if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, kLocalSliceBytes);
+  if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, local.most_bytes);
   const uint64_t most = limit_bytes / kAlignmentBytes * unit;
   MCCS_CHECK(most > 0);
   const bool straight = plan.parts > 1 && !plan.key.packed;
   const uint64_t least_bytes = (straight ? kMaxPackedBytes : kMinSliceBytes) / pieces;
   const uint64_t least = std::max<uint64_t>(1, least_bytes / kAlignmentBytes) * unit;
-  const uint64_t rounds = kTargetRounds / static_cast<uint64_t>(plan.parts);
+  const uint64_t target = plan.crosses_hosts ? kTargetRounds : local.rounds;
+  const uint64_t rounds = target / static_cast<uint64_t>(plan.parts);
   return {.least = std::min(least, most),
           .most = most,
-          .rounds = straight ? std::max<uint64_t>(1, rounds) : kTargetRounds};
+          .rounds = straight ? std::max<uint64_t>(1, rounds) : target};
 }
 
 // Length of a slice, for the longest share of a channel.
@@ -55,14 +57,15 @@ size_t MaxRoundParts(const Plan& plan) {
   return plan.key.packed ? static_cast<size_t>(std::min(plan.parts, kMaxPieces)) : 1;
 }
 
-Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
+Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes,
+                   const LocalSlices& local) {
   const uint64_t unit = kAlignmentBytes / SizeOf(type);
   const uint64_t blocks = static_cast<uint64_t>(plan.blocks);
   const bool cut = plan.count_spans_blocks && blocks > 1;
   division_.total = plan.count_spans_blocks ? count : count * blocks;
   division_.block_elements = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
   const uint64_t longest = BlockLength(0);
-  const SliceBounds bounds = BoundsOf(plan, unit, slot_bytes);
+  const SliceBounds bounds = BoundsOf(plan, unit, slot_bytes, local);
   const bool packs = PacksParts(plan);
   const uint64_t channels =
       packs ? 1 : std::min<uint64_t>(plan.programs.size(), longest / bounds.least);

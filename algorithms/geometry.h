@@ -7,12 +7,13 @@
 // the rest, which may be empty: a tiny buffer is entirely in block 0.
 //
 // The length of a slice is at most what a slot has room for per piece. (On one host it is
-// kLocalSliceBytes, or slot_bytes if less: the operands of a combine stay in a core's second-level
-// cache, and several workers share a large buffer.) It is shorter if needed for kTargetRounds
-// rounds per channel: hops are idle while the first slice fills the pipeline and the last one
-// drains it, which with n rounds is about 1/n of the time. All pieces of a slice together have at
-// least kMinSliceBytes, because the fixed cost of a slice is some µs on a socket. A small block
-// therefore uses fewer channels. All slices of a channel except the last have the same length.
+// LocalSlices::most_bytes, or slot_bytes if less: the operands of a combine stay in a core's
+// second-level cache, and several workers share a large buffer.) It is shorter if needed for
+// kTargetRounds rounds per channel: hops are idle while the first slice fills the pipeline and the
+// last one drains it, which with n rounds is about 1/n of the time. All pieces of a slice together
+// have at least kMinSliceBytes, because the fixed cost of a slice is some µs on a socket. A small
+// block therefore uses fewer channels. All slices of a channel except the last have the same
+// length.
 //
 // A plan of several parts (plan.h) takes them in turn: round r is the slice r / ⌈parts / k⌉ of its
 // blocks, in k parts. In a straight plan k is 1. In a packed plan it is what the rules above give
@@ -31,6 +32,13 @@ inline constexpr uint64_t kAlignmentBytes = 64;
 inline constexpr uint64_t kTargetRounds = 8;
 inline constexpr uint64_t kMinSliceBytes = 32 << 10;
 inline constexpr uint64_t kLocalSliceBytes = 256 << 10;
+// How plans of one host are cut: no lane limits their slices.
+struct LocalSlices {
+  uint64_t most_bytes = kLocalSliceBytes;
+  uint64_t rounds = kTargetRounds;
+};
+// For kernels on GPUs: all their blocks work on one slice, and no round waits for another one.
+inline constexpr LocalSlices kKernelSlices{.most_bytes = 8 << 20, .rounds = 1};
 // The largest blocks that are packed if a plan has several parts: above, copying them costs more
 // than a slice for each. A straight slice has no fewer bytes, if its block has.
 inline constexpr uint64_t kMaxPackedBytes = 16 << 10;
@@ -41,7 +49,8 @@ class Geometry {
  public:
   // `count`: as in the NCCL call (per rank for all-gather and reduce-scatter).
   // REQUIRES: slot_bytes ≥ 64 × plan.max_pieces; the bytes of all blocks together < 2^63.
-  Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes);
+  Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes,
+           const LocalSlices& local = {});
 
   // Rounds of a channel; 0 if it has no elements. The same on every host.
   uint64_t rounds(ChannelId channel) const { return division_.Rounds(channel.value()); }

@@ -360,7 +360,12 @@ Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const
   operation.plan = std::move(plan);
   OperationBinding& binding = operation.binding;
   binding.bytes = call.count * SizeOf(call.type);
-  running.geometry.emplace(*operation.plan, call.type, call.count, strategy_.lanes.slot_bytes);
+  if (device_.uses_kernels() && !operation.plan->crosses_hosts) {
+    running.geometry.emplace(*operation.plan, call.type, call.count, kKernelSlices.most_bytes,
+                             kKernelSlices);
+  } else {
+    running.geometry.emplace(*operation.plan, call.type, call.count, strategy_.lanes.slot_bytes);
+  }
   binding.geometry = &*running.geometry;
   binding.type = call.type;
   binding.op = average || factors ? ReduceOp::kSum : call.redop;

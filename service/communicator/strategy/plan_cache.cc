@@ -41,6 +41,18 @@ absl::Status CheckEstimated(const EstimatedCall& call, int ranks) {
 ChannelOrders OwnOrders(ChannelOrders orders, const Layout& layout, HostIndex self,
                         std::span<const LocalIndex> runners) {
   if (runners.empty()) return orders;
+  if (layout.host_count() == 1) {
+    std::vector<LocalIndex> distinct(runners.begin(), runners.end());
+    std::ranges::sort(distinct);
+    distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
+    orders = {};
+    for (const LocalIndex runner : distinct) {
+      if (orders.rings.size() == kMaxChannels) break;
+      orders.rings.push_back({self});
+      orders.homes.push_back({runner});
+    }
+    return orders;
+  }
   orders.homes.resize(orders.rings.size());
   for (size_t c = 0; c < orders.homes.size(); ++c) {
     std::vector<LocalIndex>& homes = orders.homes[c];

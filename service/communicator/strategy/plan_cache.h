@@ -48,7 +48,8 @@ struct EstimatedCall {
 };
 
 // The orders from which `self` builds its plans if kernels run them: home ranks are replaced by the
-// ranks that run the programs of their GPUs. `runners`: of KernelRanks; empty: the orders themselves.
+// ranks that run the programs of their GPUs. A host alone has a channel for each such rank, so that
+// each GPU does its share. `runners`: of KernelRanks; empty: the orders themselves.
 ChannelOrders OwnOrders(ChannelOrders orders, const Layout& layout, HostIndex self,
                         std::span<const LocalIndex> runners);
 

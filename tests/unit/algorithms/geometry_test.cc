@@ -109,6 +109,20 @@ TEST(Geometry, SmallBlocksUseFewChannels) {
   EXPECT_EQ(channels(100 * kMinSliceBytes), 4);
 }
 
+// Each kernel works on its whole share at once, up to a limit.
+TEST(Geometry, SlicesForKernelsOfOneHostAreLarge) {
+  const Plan plan = MakePlan(OpKind::kAllReduce, {4}, 2);
+  const auto cut = [&](uint64_t bytes) {
+    return Geometry(plan, DataType::kInt8, bytes, kKernelSlices.most_bytes, kKernelSlices);
+  };
+  EXPECT_EQ(cut(2 * kMinSliceBytes - 1).rounds(ChannelId(0)), 1u);
+  EXPECT_EQ(cut(2 * kMinSliceBytes - 1).rounds(ChannelId(1)), 0u) << "small calls use one channel";
+  EXPECT_EQ(cut(4 << 20).rounds(ChannelId(0)), 1u);
+  EXPECT_EQ(cut(4 << 20).rounds(ChannelId(1)), 1u);
+  EXPECT_EQ(cut(64 << 20).rounds(ChannelId(0)), 4u);
+  EXPECT_EQ(cut(64 << 20).Slice(ChannelId(1), 0, 0).count, 8u << 20);
+}
+
 TEST(Geometry, AMediumBufferStillFillsThePipeline) {
   const Plan plan = MakePlan(OpKind::kAllReduce, {1, 1});
   for (uint64_t bytes = 2 * kTargetRounds * kMinSliceBytes; bytes <= 64 << 20; bytes *= 2) {

@@ -67,6 +67,19 @@ TEST_F(PlanCacheTest, HomesAreTheRanksThatRunTheProgramsOfTheirGpus) {
   EXPECT_EQ(own.homes[1][1], LocalIndex(0)) << "of the other host";
 }
 
+TEST_F(PlanCacheTest, AHostAloneHasAChannelForEachGpu) {
+  layout_.hosts = {{Rank(0), Rank(1), Rank(2), Rank(3)}};
+  strategy_.channels.assign(1, {.ring = {HostIndex(0)}, .source_ports = {}});
+  const std::vector<LocalIndex> runners = {LocalIndex(0), LocalIndex(3), LocalIndex(0),
+                                           LocalIndex(3)};
+  PlanCache cache(layout_, strategy_, HostIndex(0), runners);
+  EXPECT_EQ(cache.channels(), 2);
+  const auto plan = *Get(cache, {.kind = OpKind::kAllReduce});
+  ASSERT_EQ(plan->programs.size(), 2u);
+  EXPECT_EQ(plan->programs[0].home, LocalIndex(0));
+  EXPECT_EQ(plan->programs[1].home, LocalIndex(3));
+}
+
 TEST_F(PlanCacheTest, DistinguishesRootsAndScales) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const auto one = *Get(cache, {.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
