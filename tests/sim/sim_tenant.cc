@@ -149,7 +149,13 @@ void SimTenant::MapMemory(SimPipe::Answer answer) {
   const auto request = As<wire::MapMemory>(answer);
   wire::MemoryMapped message{};
   message.memory = request.memory;
-  if (request.own_address != 0) {
+  ++maps_requested_;
+  if (map_answer_ == MapAnswer::kNone) return;
+  if (map_answer_ == MapAnswer::kError) {
+    message.status.error = wire::ErrorClass::kSystem;
+    constexpr std::string_view kWhy = "the GPUs have no access to each other";
+    kWhy.copy(message.status.text, sizeof(message.status.text) - 1);
+  } else if (request.own_address != 0) {
     message.address = request.own_address;
   } else if (request.kind == wire::ExportKind::kHostMemory) {
     mapped_[request.memory] = MapFirst(answer);
@@ -187,6 +193,8 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         rank.id = CommId(reply.comm_id);
         rank.rank = reply.rank;
         rank.ranks = reply.ranks;
+        rank.stages_collectives = reply.stages_collectives != 0;
+        rank.staged_text = reply.staged_text;
         if (!answer.fds.empty()) rank.memory = MapFirst(answer);
         if (reply.role != wire::KernelRole::kRunsPlans) continue;
         auto kernel_memory = SharedRegion::Map(std::move(answer.fds.at(1)));
@@ -274,6 +282,7 @@ wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
 SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
   wire::CommInit message = MakeCommInit(id, ranks, rank);
   message.options.init_timeout_ms = timeout_ms;
+  if (probe_ != nullptr) message.probe_buffer = BufferAt(probe_);
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);
   return state;

@@ -57,6 +57,8 @@ struct SimRank {
   CommId id;
   int rank = -1;  // as the daemon answered
   int ranks = 0;
+  bool stages_collectives = false;
+  std::string staged_text;
   SharedRegion memory;
   SharedRegion kernel_memory;  // KernelRegion, if kernels run plans
   // Kernels of the streams and captured slots in use.
@@ -136,6 +138,13 @@ class SimTenant {
   void Release(const std::byte* memory);
   bool IsReleased(const std::byte* memory) const { return released_.contains(memory); }
 
+  // Registered memory that later calls of Init name as the probe of the GPU.
+  void SetProbe(const std::byte* memory) { probe_ = memory; }
+  // How it answers when the daemon asks it to map memory.
+  enum class MapAnswer : uint8_t { kAddress, kError, kNone };
+  void AnswerMapsWith(MapAnswer answer) { map_answer_ = answer; }
+  uint64_t maps_requested() const { return maps_requested_; }
+
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
   SimRank& Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort = false);
@@ -178,6 +187,9 @@ class SimTenant {
   std::shared_ptr<SimPipe> pipe_;
   SharedRegion session_;
   std::map<uint64_t, SharedRegion> mapped_;  // the daemon's memory, by its number
+  const std::byte* probe_ = nullptr;
+  MapAnswer map_answer_ = MapAnswer::kAddress;
+  uint64_t maps_requested_ = 0;
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
   std::map<uint64_t, const std::byte*> registering_;
