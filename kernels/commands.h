@@ -87,11 +87,22 @@ struct ProgramRun {
 };
 static_assert(sizeof(ProgramRun) % kCopyBytes == 0);
 
+// A copy between buffers of two local ranks, which do not overlap.
+struct CopyRun {
+  uint64_t from;
+  uint64_t to;
+  uint64_t bytes;
+};
+inline constexpr uint32_t kMostCopies = 16;  // of a command
+
+// Runs programs, or copies.
 struct alignas(64) Command {
   uint64_t binding;
   uint64_t runs;           // ProgramRun[programs]
   uint32_t binding_bytes;  // with the RankBuffers; a multiple of kCopyBytes
   uint32_t programs;
+  uint32_t copies;
+  CopyRun copy[kMostCopies];
 };
 
 inline constexpr uint32_t kQueueCommands = 4;  // a power of two

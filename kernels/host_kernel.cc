@@ -1,10 +1,18 @@
 #include "kernels/host_kernel.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "kernels/words.h"
 
 namespace mccs::kernels {
+namespace {
+
+// Copied at once: about as long as a slice takes.
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
+}  // namespace
 
 HostKernel::HostKernel(CommandQueue& queue) : queue_(queue), next_(LoadWord(&queue.finished)) {}
 
@@ -13,11 +21,13 @@ bool HostKernel::Advance() {
     const uint64_t published = LoadWord(&queue_.published);
     const bool stops = next_ != published;
     programs_.clear();
+    copies_ = 0;
     if (stops) StoreWord(&queue_.finished, next_ = published);
     return stops;
   }
-  if (programs_.empty() && !Begin()) return false;
-  bool moved = false;
+  if (idle() && !Begin()) return false;
+  bool moved = copies_ > 0;
+  if (copies_ > 0) CopyPiece(queue_.commands[next_ % kQueueCommands]);
   for (size_t i = 0; i < programs_.size();) {
     const Progress progress = programs_[i].Advance();
     moved |= progress != Progress::kBlocked;
@@ -27,8 +37,19 @@ bool HostKernel::Advance() {
       ++i;
     }
   }
-  if (programs_.empty()) StoreWord(&queue_.finished, ++next_);
+  if (idle()) StoreWord(&queue_.finished, ++next_);
   return moved;
+}
+
+void HostKernel::CopyPiece(const Command& command) {
+  const CopyRun& run = command.copy[copies_ - 1];
+  const uint64_t bytes = std::min(kPieceBytes, run.bytes - copied_);
+  std::memcpy(reinterpret_cast<std::byte*>(run.to) + copied_,
+              reinterpret_cast<const std::byte*>(run.from) + copied_, bytes);
+  copied_ += bytes;
+  if (copied_ < run.bytes) return;
+  copied_ = 0;
+  --copies_;
 }
 
 bool HostKernel::Begin() {
@@ -38,7 +59,9 @@ bool HostKernel::Begin() {
   const auto* runs = reinterpret_cast<const ProgramRun*>(command.runs);
   for (uint32_t i = 0; i < command.programs; ++i)
     programs_.emplace_back(OneThread(operands_), runs[i], *binding);
-  if (programs_.empty()) StoreWord(&queue_.finished, ++next_);
+  copies_ = std::min(command.copies, kMostCopies);
+  copied_ = 0;
+  if (idle()) StoreWord(&queue_.finished, ++next_);
   return true;
 }
 

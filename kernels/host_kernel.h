@@ -24,14 +24,17 @@ class HostKernel {
   // Read the bell before: if it has not changed since, there is still nothing.
   bool Advance();
   // No command is being run.
-  bool idle() const { return programs_.empty(); }
+  bool idle() const { return programs_.empty() && copies_ == 0; }
 
  private:
   bool Begin();
+  void CopyPiece(const Command& command);
 
   CommandQueue& queue_;
   uint64_t next_;  // number of the current or next command
   std::vector<Interpreter<OneThread>> programs_;
+  uint32_t copies_ = 0;  // of the current command, not complete
+  uint64_t copied_ = 0;  // bytes of the first of them
   Operands operands_;
 };
 

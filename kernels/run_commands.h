@@ -254,6 +254,28 @@ MCCS_HOST_DEVICE void HelpProgram(const Block& block, const EndWords& end, const
   }
 }
 
+// ---- Copies of messages ----
+
+// This block's share of the command's copies.
+template <typename Block>
+MCCS_HOST_DEVICE void RunCopies(const Block& block, const Command& command) {
+  const Team own = block.team();
+  const Team team{block.index() * own.threads + own.index, block.blocks() * own.threads};
+  Operands& operands = block.memory().operands;
+  for (uint32_t i = 0; i < command.copies && i < kMostCopies; ++i) {
+    const CopyRun& copy = command.copy[i];
+    block.Sync();  // all have finished with the operands before
+    if (own.index == 0) {
+      operands.sources[0] =
+          Source{BoundProgram::At<const unsigned char>(copy.from), 0, nullptr, false};
+      operands.destinations[0] = BoundProgram::At<unsigned char>(copy.to);
+    }
+    block.Sync();
+    Combine(ElementOp{DataType::kInt8, ReduceOp::kSum, false, 1}, operands.sources, 1,
+            operands.destinations, 1, copy.bytes, team);
+  }
+}
+
 // ---- Commands -----------------------------------------------------------------------------------
 
 // Waits for command `number`. False: the done word is reached. Two threads look at the two words at
@@ -281,6 +303,7 @@ MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, uint64
          &block.memory().command);
   block.Sync();
   const Command& command = block.memory().command;
+  RunCopies(block, command);
   for (uint32_t p = block.index(); p < command.programs; p += block.blocks()) {
     if (!RunProgram(block, end, command, p, words)) return;
   }

@@ -398,6 +398,9 @@ struct DeregisterWindow {
   uint64_t number;
 };
 
+// Maximum number of ranks of one host.
+inline constexpr size_t kMaxRanksOnHost = 128;
+
 // How a rank's streams wait for its calls.
 enum class KernelRole : uint32_t {
   kNone = 0,               // the daemon runs the calls itself
@@ -422,6 +425,9 @@ struct CommInitReply {
   // each other's memory. `staged_text` has the reason and the remedy, zero-terminated.
   uint32_t stages_collectives;
   char staged_text[kStagedTextBytes];
+  uint32_t local_ranks;  // number of entries in `on_host`
+  uint32_t reserved;
+  int32_t on_host[kMaxRanksOnHost];  // the ranks of this host, in ascending order
 };
 
 // Ends the communicator, or the init, that was requested by `init_request`; 0: `comm_handle`.
@@ -499,7 +505,7 @@ struct Done {
   ReplyStatus status;
 };
 
-inline constexpr size_t kMaxMessageBytes = 1024;
+inline constexpr size_t kMaxMessageBytes = 2048;
 inline constexpr int kMaxMessageFds = 2;  // to the daemon
 inline constexpr int kMaxReplyFds = 3;    // from the daemon
 

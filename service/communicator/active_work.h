@@ -66,8 +66,11 @@ class ActiveWork {
   // See OperationLoop::SetTrace.
   void SetTrace(OperationTrace* trace) { loop_.SetTrace(trace); }
 
-  // See OperationLoop.
-  void Stop() { loop_.Stop(); }
+  // The communicator has failed: without further turns, quiescent() becomes true soon.
+  void Stop() {
+    loop_.Stop();
+    messages_.Stop();
+  }
 
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/units.h"
 
 namespace mccs {
@@ -19,6 +20,8 @@ absl::Status PlanTooLarge(const PlanToLoad& plan) {
       absl::StrCat("the plan of ", std::string(Name(plan.plan->key.kind)), " needs more than ",
                    FormatBytes(plan.most_bytes), " of memory; use fewer hosts, channels or slots"));
 }
+
+void Device::Copy(const RegionCopy& /*copy*/, MemToken /*token*/) { MCCS_CHECK(uses_kernels()); }
 
 bool DispatchFinished(Device& device) {
   std::array<Device::Finished, kFinishedPerTurn> finished;

@@ -61,7 +61,14 @@ inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
           .owner_device = offer.device};
 }
 
+class KernelQueue;
 class MemoryMapper;
+
+// A copy between buffers of two ranks on this host, by the kernel of one of them.
+struct RegionCopy {
+  RegionSpan from, to;  // of the same length
+  KernelQueue* queue = nullptr;
+};
 
 class Device {
  public:
@@ -91,6 +98,9 @@ class Device {
   // Starts `op`, and completes small operations. THREAD: as Poll: the caller sees what a finished
   // operation wrote.
   virtual Submitted Submit(const MemOp& op, MemToken token) = 0;
+  // Starts a copy of memory that the daemon may not have mapped; Poll() returns the token exactly
+  // once. Copies of one queue run in order. REQUIRES: uses_kernels(). LIFETIME: as a MemOp's.
+  virtual void Copy(const RegionCopy& copy, MemToken token);
 
   struct Finished {
     MemToken token;
@@ -156,6 +166,12 @@ struct PendingMemOps {
     }
     if (submitted == Device::Submitted::kFinished) device.inline_bytes_ += BytesMoved(op);
     return submitted != Device::Submitted::kQueueFull;
+  }
+
+  void Submit(Device& device, const RegionCopy& copy) {
+    device.Copy(copy, reinterpret_cast<MemToken>(this));
+    ++outstanding;
+    ++owner->outstanding;
   }
 
   static void OnFinished(const Device::Finished& finished) {

@@ -150,7 +150,9 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
   for (const wire::WorkRecord& record : group.calls) {
     MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.CapturedAt(record.ready_slot));
     if (HasPeer(record.op)) {
-      MCCS_ASSIGN_OR_RETURN(group.messages.emplace_back(), ResolveMessage(record, buffers_));
+      ResolvedMessage& message = group.messages.emplace_back();
+      MCCS_ASSIGN_OR_RETURN(message, ResolveMessage(record, buffers_));
+      message.queue = queue;
       continue;
     }
     Collective& call = group.collectives.emplace_back();

@@ -190,10 +190,10 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
-  // Also of a message: its stream's kernel waits for the bell.
   MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.PostedAt(record.ready_slot));
   if (HasPeer(record.op)) {
     MCCS_ASSIGN_OR_RETURN(ResolvedMessage message, ResolveMessage(record, buffers_));
+    message.queue = queue;
     messages_.push_back(std::move(message));
     return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,12 +65,16 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
     return windows_.Find(part);
   }
-  void InitDone(const absl::Status& status, CommId id, int ranks) override {
-    caller_.ranks = ranks;
+  void InitDone(const absl::Status& status, CommId id, const Roll& roll) override {
+    caller_.ranks = roll.ranks;
+    on_host_.assign(roll.on_host.begin(), roll.on_host.end());
     listener_.init_done(status, id);
   }
   KernelProcess* kernels() override { return queues_.process(); }
-  void SetKernelUse(const KernelUse& use) override { kernel_use_ = use; }
+  void SetKernelUse(const KernelUse& use) override {
+    kernel_use_ = use;
+    queues_.SetServed(use.role == wire::KernelRole::kRunsPlans);
+  }
   absl::Status JoinSplit(uint64_t request, const JoinRequest& join) override {
     return listener_.join_split(request, join);
   }
@@ -107,6 +112,8 @@ class RankEndpoint final : public RankPort {
   Rank rank() const { return caller_.rank; }
   // Of the communicator; 0 until InitDone.
   int ranks() const { return caller_.ranks; }
+  // The communicator's ranks on this host; empty until InitDone.
+  std::span<const Rank> on_host() const { return on_host_; }
   Communicator* communicator = nullptr;  // null after the release, or if it never joined
 
  private:
@@ -146,6 +153,7 @@ class RankEndpoint final : public RankPort {
   void WriteError(const absl::Status& why, bool accepts_calls);
 
   Caller caller_;
+  std::vector<Rank> on_host_;
   const BufferRegistry& buffers_;
   const Listener listener_;
   SharedRegion memory_;

@@ -17,7 +17,7 @@ absl::StatusOr<RankQueues> RankQueues::Make(KernelProcess* process) {
 }
 
 absl::StatusOr<KernelQueue*> RankQueues::At(Queues& queues, uint32_t slot, size_t slots) {
-  if (process_ == nullptr) return nullptr;
+  if (process_ == nullptr || !served_) return nullptr;
   if (slot >= slots) {
     return absl::InvalidArgumentError(
         absl::StrCat("no kernels run at slot ", slot, ": expected 0 to ", slots - 1));

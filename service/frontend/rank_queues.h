@@ -25,8 +25,11 @@ class RankQueues {
 
   KernelProcess* process() const { return process_; }
 
-  // The queue of a ready slot, or of a captured slot; null: no kernels run plans. kInvalidArgument:
-  // no such slot.
+  // Whether the rank's kernels take commands; initially they do.
+  void SetServed(bool served) { served_ = served; }
+
+  // The queue of a ready slot, or of a captured slot; null: no kernel takes commands.
+  // kInvalidArgument: no such slot.
   absl::StatusOr<KernelQueue*> PostedAt(uint32_t slot) {
     return At(posted_, slot, wire::kReadySlots);
   }
@@ -48,6 +51,7 @@ class RankQueues {
   absl::StatusOr<KernelQueue*> At(Queues& queues, uint32_t slot, size_t slots);
 
   KernelProcess* process_ = nullptr;
+  bool served_ = true;
   bool ended_ = false;
   SharedRegion memory_;
   Queues posted_;

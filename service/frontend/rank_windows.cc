@@ -76,10 +76,6 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
         rejected(" has no memory: it was freed before ",
                  "the window was deregistered: ", std::string(hold.status().message())));
   }
-  if ((*hold)->address() == nullptr) {
-    return absl::UnimplementedError(rejected(
-        " is in memory on a GPU, into which mccsd cannot put yet; use ncclSend and ncclRecv"));
-  }
   return WindowMemory{.memory = {hold->get(), place.offset, part.bytes}, .hold = *hold};
 }
 

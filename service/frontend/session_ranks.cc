@@ -184,6 +184,8 @@ void Session::SetOptions(const wire::CommOptions& options, JoinRequest* join) {
   SetHints(options, join->rank.mutable_hints());
 }
 
+static_assert(wire::kMaxRanksOnHost == kMaxLocalRanks);
+
 void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
   auto slot = ranks_.find(handle);
   if (slot == ranks_.end() || !slot->second.AnswerInit(status.ok())) return;
@@ -192,6 +194,9 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.rank = slot->second.origin().join.rank.rank();
   reply.ranks = slot->second.endpoint().ranks();
   reply.comm_id = id.value();
+  for (const Rank rank : slot->second.endpoint().on_host()) {
+    reply.on_host[reply.local_ranks++] = rank.value();
+  }
   const UniqueFd memory = slot->second.endpoint().TakeRegionFd();
   const UniqueFd kernels = slot->second.endpoint().TakeKernelRegionFd();
   const KernelUse& use = slot->second.endpoint().kernel_use();

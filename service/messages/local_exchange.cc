@@ -5,16 +5,65 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/device/gpu/kernel_queue.h"
 
 namespace mccs {
 
-DeviceCopy::DeviceCopy(const Job& job, MemOpOwner* owner) : job_(job) {
+namespace {
+
+// A kernel of the source's rank, if it has one: writes to another GPU are faster than reads.
+KernelQueue* QueueOf(const OpenMessage& send, const OpenMessage& receive) {
+  return send.call->queue != nullptr ? send.call->queue : receive.call->queue;
+}
+
+}  // namespace
+
+bool IsMapped(const Device& device, const RegionSpan& memory) {
+  return device.maps_buffers() || memory.region->address() != nullptr;
+}
+
+absl::Status NotMapped(const OpenMessage& call) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(call),
+      " names memory on a GPU, which mccsd does not map; use the libnccl.so.2 of mccsd's release, "
+      "which copies it to memory of the host"));
+}
+
+DeviceCopy::DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner)
+    : job_(job),
+      on_gpu_(job.bytes > 0 && !(IsMapped(device, job.from) && IsMapped(device, job.to))) {
   // In-place: nothing to copy.
-  if (job_.from.address() == job_.to.address()) submitted_ = job_.bytes;
+  if (job_.from.region == job_.to.region && job_.from.offset == job_.to.offset)
+    submitted_ = job_.bytes;
   for (Part& part : parts_) part.mem_ops.owner = owner;
 }
 
+bool DeviceCopy::IsPossible(const Device& device, const Job& job) {
+  return job.bytes == 0 || job.queue != nullptr ||
+         (IsMapped(device, job.from) && IsMapped(device, job.to));
+}
+
 bool DeviceCopy::Advance(Device& device, bool* moved) {
+  return on_gpu_ ? AdvanceOnGpu(device, moved) : AdvanceMapped(device, moved);
+}
+
+bool DeviceCopy::AdvanceOnGpu(Device& device, bool* moved) {
+  PendingMemOps& whole = parts_[0].mem_ops;
+  if (submitted_ < job_.bytes) {
+    whole.Submit(device, RegionCopy{.from = job_.from.Part(0, job_.bytes),
+                                    .to = job_.to.Part(0, job_.bytes),
+                                    .queue = job_.queue});
+    submitted_ = job_.bytes;
+    *moved = true;
+  }
+  return whole.outstanding == 0;
+}
+
+void DeviceCopy::Stop() {
+  if (parts_[0].mem_ops.outstanding > 0 && job_.queue != nullptr) job_.queue->Stop();
+}
+
+bool DeviceCopy::AdvanceMapped(Device& device, bool* moved) {
   bool idle = true;
   for (Part& part : parts_) {
     if (part.mem_ops.outstanding == 0 && submitted_ < job_.bytes) {
@@ -47,14 +96,19 @@ absl::Status LocalExchange::Add(const OpenMessage& message) {
   const OpenMessage other = theirs.front();
   theirs.pop_front();
   MCCS_RETURN_IF_ERROR(CheckMatch(message, {.type = other.call->type, .count = other.call->count}));
-  Start(sends ? message : other, sends ? other : message);
-  return absl::OkStatus();
+  return Start(sends ? message : other, sends ? other : message);
 }
 
-void LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
-  const DeviceCopy::Job job{.from = send.memory(), .to = receive.memory(), .bytes = send.bytes()};
-  copies_.push_back(
-      std::make_unique<Copy>(Copy{.send = send, .receive = receive, .copy = {job, &mem_ops_}}));
+absl::Status LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
+  const DeviceCopy::Job job{.from = send.memory(),
+                            .to = receive.memory(),
+                            .bytes = send.bytes(),
+                            .queue = QueueOf(send, receive)};
+  if (!DeviceCopy::IsPossible(device_, job))
+    return NotMapped(IsMapped(device_, job.from) ? receive : send);
+  copies_.push_back(std::make_unique<Copy>(
+      Copy{.send = send, .receive = receive, .copy = {device_, job, &mem_ops_}}));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> LocalExchange::Poll(std::vector<OpenMessage>& done) {
@@ -73,6 +127,10 @@ absl::StatusOr<bool> LocalExchange::Poll(std::vector<OpenMessage>& done) {
     }
   }
   return moved;
+}
+
+void LocalExchange::Stop() {
+  for (const std::unique_ptr<Copy>& copy : copies_) copy->copy.Stop();
 }
 
 void LocalExchange::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
@@ -150,11 +208,19 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
           absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
                        " bytes from offset ", put.window_offset, " on"));
     }
-    const DeviceCopy::Job job{.from = call.memory(), .to = window.memory, .bytes = call.bytes()};
+    const DeviceCopy::Job job{
+        .from = call.memory(), .to = window.memory, .bytes = call.bytes(), .queue = put.queue};
+    if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
     pair.copy = std::make_unique<Copy>(
-        Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &mem_ops_)});
+        Copy{.window = std::move(window.hold), .copy = {*parts_.device, job, &mem_ops_}});
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+}
+
+void LocalPuts::Stop() {
+  for (const Pair* pair : busy_) {
+    if (pair->copy != nullptr) pair->copy->copy.Stop();
+  }
 }
 
 bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {

@@ -22,8 +22,9 @@
 
 namespace mccs {
 
-// Copies memory to memory on this host, by the device. The copy is split into parts, so that all
-// workers are used and each part fits a worker's cache.
+// Copies memory to memory on this host, by the device. What the daemon has mapped is split into
+// parts, so that all workers are used and each part fits a worker's cache. A kernel copies the
+// rest, as a whole.
 //
 // LIFETIME: this and the memory keep their addresses while the device has parts.
 class DeviceCopy {
@@ -32,15 +33,23 @@ class DeviceCopy {
     RegionSpan from;
     RegionSpan to;
     uint64_t bytes = 0;
+    KernelQueue* queue = nullptr;  // whose kernel may copy
   };
   // `owner`: of all copies together. It checks its status.
-  DeviceCopy(const Job& job, MemOpOwner* owner);
+  DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner);
 
+  // Whether the device can make the copy.
+  static bool IsPossible(const Device& device, const Job& job);
   // Submits as many parts as the device accepts. Returns true when everything is copied. Sets
   // `moved` if any part was submitted.
   bool Advance(Device& device, bool* moved);
+  // The copy will not be completed, because the communicator has failed: it ends soon.
+  void Stop();
 
  private:
+  bool AdvanceMapped(Device& device, bool* moved);
+  bool AdvanceOnGpu(Device& device, bool* moved);
+
   // Parts in the device at a time: enough for all its workers.
   static constexpr size_t kParts = 4;
   // As Geometry's local slices: the operands fit a core's second-level cache.
@@ -55,9 +64,15 @@ class DeviceCopy {
   };
 
   Job job_;
+  const bool on_gpu_;
   uint64_t submitted_ = 0;  // bytes
   std::array<Part, kParts> parts_;
 };
+
+// Whether the daemon can read and write the memory.
+bool IsMapped(const Device& device, const RegionSpan& memory);
+// The error of a call whose memory neither the daemon nor a kernel can copy: kInvalidArgument.
+absl::Status NotMapped(const OpenMessage& call);
 
 // Ends a Poll over copies when the engine has done enough for one turn. The next Poll continues
 // with the next copies.
@@ -95,6 +110,8 @@ class LocalExchange {
   bool copying() const { return !copies_.empty(); }
   // No copy is in the device.
   bool quiescent() const { return mem_ops_.outstanding == 0; }
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon.
+  void Stop();
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for one by `rank`, which has left; null if there is none.
@@ -109,7 +126,7 @@ class LocalExchange {
     std::deque<OpenMessage> sends, receives;  // one of the two is empty
   };
 
-  void Start(const OpenMessage& send, const OpenMessage& receive);
+  absl::Status Start(const OpenMessage& send, const OpenMessage& receive);
 
   Device& device_;
   MemOpOwner mem_ops_;
@@ -148,6 +165,8 @@ class LocalPuts {
   bool copying() const { return !busy_.empty(); }
   // No copy is in the device.
   bool quiescent() const { return mem_ops_.outstanding == 0; }
+  // As LocalExchange's.
+  void Stop();
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.

@@ -21,6 +21,7 @@ constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
 MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalRank> ranks)
     : options_(std::move(options)),
+      device_(device),
       ranks_(ranks),
       local_(device),
       local_puts_({.device = &device,
@@ -92,7 +93,10 @@ absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call)
     signals_.Wait(message);
     return absl::OkStatus();
   }
-  if (*host != options_.self) return PeerAt(*host).Add(message);
+  if (*host != options_.self) {
+    if (call.bytes() > 0 && !IsMapped(device_, call.memory)) return NotMapped(message);
+    return PeerAt(*host).Add(message);
+  }
   if (IsMessage(call.kind)) return local_.Add(message);
   local_puts_.Add(message);
   return absl::OkStatus();
@@ -154,7 +158,8 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
               return HostOf(pair.source) == host && HostOf(pair.destination) == options_.self;
             },
         .signals = &signals_,
-        .port_of = [this](Rank rank) { return PortOf(rank); }});
+        .port_of = [this](Rank rank) { return PortOf(rank); },
+        .is_mapped = [this](const RegionSpan& memory) { return IsMapped(device_, memory); }});
   }
   return *peer;
 }

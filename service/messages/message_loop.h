@@ -71,6 +71,11 @@ class MessageLoop {
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon.
+  void Stop() {
+    local_.Stop();
+    local_puts_.Stop();
+  }
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
@@ -105,6 +110,7 @@ class MessageLoop {
   void CompleteAll();
 
   const Options options_;
+  const Device& device_;
   const std::span<const LocalRank> ranks_;
   std::vector<const LocalRank*> local_of_;  // by Rank; null: not a rank of this host
   std::vector<uint64_t> window_changes_;    // by LocalIndex, as last seen

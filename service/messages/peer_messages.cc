@@ -18,6 +18,7 @@ PeerMessages::PeerMessages(Options options)
     : options_(std::move(options)),
       puts_({.signals = options_.signals,
              .port_of = options_.port_of,
+             .is_mapped = options_.is_mapped,
              .may_receive = options_.may_receive,
              .may_send = options_.may_send,
              .home_of = options_.home_of,

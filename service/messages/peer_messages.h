@@ -53,6 +53,7 @@ class PeerMessages final : private MessageLane::Owner {
     // For puts; see PeerPuts.
     SignalCounts* signals = nullptr;
     std::function<const WindowPort*(Rank)> port_of = {};
+    std::function<bool(const RegionSpan&)> is_mapped = [](const RegionSpan&) { return true; };
   };
 
   // LIFETIME: the lanes outlive this.

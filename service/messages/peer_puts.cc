@@ -113,6 +113,13 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
+    if (memory.ok() && !options_.is_mapped(memory->memory)) {
+      return absl::UnimplementedError(absl::StrCat(
+          "put of rank ", tag.pair.source.value(), " to rank ", tag.pair.destination.value(),
+          ": window #", tag.number,
+          " is in memory on a GPU, into which mccsd cannot put from another host yet; use ncclSend "
+          "and ncclRecv"));
+    }
     if (memory.ok()) return ProtocolError(tag, "its payload did not arrive in its window");
     return absl::Status(
         memory.status().code(),
@@ -139,6 +146,7 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   if (port == nullptr) return std::nullopt;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
   if (!memory.ok() || memory->memory.bytes < slice.bytes) return std::nullopt;
+  if (!options_.is_mapped(memory->memory)) return std::nullopt;
   const auto index = static_cast<size_t>(slice.lane);
   if (index >= arriving_.size()) arriving_.resize(index + 1);
   std::deque<Arriving>& arriving = arriving_[index];

@@ -36,6 +36,8 @@ class PeerPuts {
     SignalCounts* signals = nullptr;
     // The port of a rank of this host; null if it has left.
     std::function<const WindowPort*(Rank)> port_of = {};
+    // Whether the daemon can write the memory of a window.
+    std::function<bool(const RegionSpan&)> is_mapped = [](const RegionSpan&) { return true; };
     // Whether the pair's source is a rank of the peer and its destination one of this host; and the
     // reverse.
     std::function<bool(const RankPair&)> may_receive = {};

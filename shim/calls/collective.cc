@@ -107,7 +107,7 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, 
                             wire::WorkRecord& record, StagedSides& staged) {
   RecentBuffers& buffers = comm.submission_state().buffers;
   const bool stage =
-      HasPeer(call.kind) ? comm.session()->client->stages_messages() : comm.stages_collectives();
+      HasPeer(call.kind) ? comm.StagesMessagesWith(call.extras.peer) : comm.stages_collectives();
   const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
     MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
@@ -174,11 +174,12 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   if (bytes.recv > 0 && call.payload.recv == nullptr)
     return ArgumentError(call.function, "recvbuff is NULL");
   const bool puts = call.kind == OpKind::kPut && call.payload.count > 0;
-  if (puts && comm->session()->client->stages_messages()) {
-    return absl::UnimplementedError(
-        absl::StrCat(View(call.function),
-                     ": the MCCS daemon cannot put into the memory of GPUs yet; use ncclSend and "
-                     "ncclRecv"));
+  if (puts && comm->StagesMessagesWith(call.extras.peer)) {
+    return absl::UnimplementedError(absl::StrCat(
+        View(call.function), ": the MCCS daemon cannot put into the memory of rank ",
+        call.extras.peer,
+        "'s GPU yet: it is on another host, or no kernel of this rank reaches it; use ncclSend and "
+        "ncclRecv"));
   }
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -143,6 +144,8 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   role_ = joined.role;
   stages_collectives_ = joined.stages_collectives != 0;
   LogStaging(joined);
+  const size_t local = std::min<size_t>(joined.local_ranks, std::size(joined.on_host));
+  on_host_.assign(joined.on_host, joined.on_host + local);
   absl::Status status = [&] {
     if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
       return absl::InternalError("invalid reply of the daemon to CommInit: no handle or no region");
@@ -175,6 +178,12 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   submission_state_.emplace(session_, handle_, page_->region(), options_.device, submit_mutex_,
                             checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
+}
+
+bool Communicator::StagesMessagesWith(int peer) const {
+  if (!session_->client->stages_messages()) return false;
+  const bool copies = role_ == wire::KernelRole::kRunsPlans && !stages_collectives_;
+  return !copies || !std::binary_search(on_host_.begin(), on_host_.end(), peer);
 }
 
 void Communicator::BeginChildJoin(Communicator* child) {

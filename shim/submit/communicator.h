@@ -161,6 +161,10 @@ class Communicator {
   // 0 and -1 until the daemon's reply.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_relaxed); }
+  // Whether a message to or from this rank, or a put into its window, uses memory of the host: no
+  // kernel of this rank can copy between the two ranks' buffers. REQUIRES: the communicator is
+  // ready.
+  bool StagesMessagesWith(int peer) const;
   const DeviceBinding& binding() const { return options_.device; }
   const std::shared_ptr<Session>& session() const { return session_; }
   // The daemons' id of the communicator and this daemon's handle. REQUIRES: CheckParent was ok.
@@ -241,6 +245,7 @@ class Communicator {
   std::atomic<State> state_{State::kCreated};
   std::atomic<int32_t> ranks_;  // set before kReady
   std::atomic<int32_t> rank_;
+  std::vector<int32_t> on_host_;      // ranks, in ascending order; final once it is ready
   std::atomic<bool> aborted_{false};  // set by Abort, read by callers that wait for ring space
 
   std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts

@@ -3,48 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/host_kernel.h"
 #include "service/device/cpu_device.h"
 #include "tests/contract/device_plan_contract.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/device/local_kernel.h"
 
 namespace mccs {
 namespace kernel_plan_test {
-
-// A rank in this process, and its kernel. Its memory becomes known some polls after it is asked
-// for, as if the process were another one.
-class LocalKernel final : public KernelProcess {
- public:
-  const KernelPlace& place() const override { return place_; }
-  const Region* probe() const override { return nullptr; }
-  absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
-    const bool known = asked_[region.id()]++ >= kPollsToMap;
-    return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
-  }
-  bool alive() const override { return alive_; }
-  void Die() { alive_ = false; }
-
-  KernelQueue& queue() { return queue_; }
-  bool Advance() { return alive_ && kernel_.Advance(); }
-  bool mapping() const {
-    return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
-  }
-
- private:
-  static constexpr int kPollsToMap = 3;
-  const KernelPlace place_;
-  bool alive_ = true;
-  std::map<RegionId, int> asked_;
-  kernels::CommandQueue shared_{};
-  KernelQueue queue_{*this, shared_};
-  kernels::HostKernel kernel_{shared_};
-};
 
 // Loads plans for the kernels; all else is on the processor.
 class KernelDevice final : public Device {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -47,12 +48,13 @@ struct PostedMessage {
   OpKind kind = OpKind::kSend;  // a kind that has a peer
   DataType type = DataType::kInt8;
   Rank peer;
-  uint64_t count = 0;          // elements
-  RegionSpan memory;           // written by a receive, read otherwise; empty if count is 0
-  uint64_t window = 0;         // kPut: number of the peer's RMA window
-  uint64_t window_offset = 0;  // kPut: in bytes
-  uint32_t signal = 0;         // one-sided calls: SignalNumber
-  uint64_t awaited = 0;        // kWaitSignal: number of signals
+  uint64_t count = 0;            // elements
+  RegionSpan memory;             // written by a receive, read otherwise; empty if count is 0
+  uint64_t window = 0;           // kPut: number of the peer's RMA window
+  uint64_t window_offset = 0;    // kPut: in bytes
+  uint32_t signal = 0;           // one-sided calls: SignalNumber
+  uint64_t awaited = 0;          // kWaitSignal: number of signals
+  KernelQueue* queue = nullptr;  // as in PostedOperation
 
   uint64_t bytes() const { return count * SizeOf(type); }
 };
@@ -151,14 +153,19 @@ class WindowPort {
   virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
 };
 
+// The ranks of a communicator according to the roster.
+struct Roll {
+  int ranks = 0;
+  std::span<const Rank> on_host = {};  // in ascending order
+};
+
 // Events of a communicator that its rank is notified of.
 class RankListener {
  public:
   virtual ~RankListener() = default;
 
-  // Completes the rank's CommInit, once. OK: operations may be posted. `ranks`: size of the
-  // communicator according to the roster.
-  virtual void InitDone(const absl::Status& status, CommId id, int ranks) = 0;
+  // Completes the rank's CommInit, once. OK: operations may be posted.
+  virtual void InitDone(const absl::Status& status, CommId id, const Roll& roll) = 0;
   // Result of the rank's request (Communicator::Split) for another communicator; at most one of the
   // two is called. JoinSplit: the rank joins it now; an error: the rank cannot, and is notified.
   // OnNotMember: it gets none; OK if it asked for none.

@@ -33,6 +33,14 @@ absl::StatusOr<std::unique_ptr<Region>> KernelDevice::Allocate(size_t bytes) {
 // The pages belong to a file, from which MADV_REMOVE takes them.
 void KernelDevice::Discard(std::span<std::byte> bytes) { DiscardWholePages(bytes, MADV_REMOVE); }
 
+Device::Polled KernelDevice::Poll(std::span<Finished> finished) {
+  Polled polled = inner_.Poll(finished);
+  const Polled copied = copies_.Poll(finished.subspan(polled.finished));
+  polled.finished += copied.finished;
+  polled.worked |= copied.worked;
+  return polled;
+}
+
 absl::StatusOr<std::unique_ptr<DevicePlan>> KernelDevice::Load(PlanToLoad plan) {
   // On the grid of eleven hosts or more, steps that run one after the other wait for each other in
   // a circle.

@@ -1,4 +1,5 @@
-// Runs plans by kernels of the tenants' processes; all other work on another device.
+// Runs plans, and copies between buffers, by kernels of the tenants' processes; all other work on
+// another device.
 //
 // OWNER and THREAD: as for Device.
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_DEVICE_H_
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/device/device.h"
+#include "service/device/gpu/kernel_copies.h"
 #include "service/device/kernel_image.h"
 
 namespace mccs {
@@ -28,7 +30,8 @@ class KernelDevice final : public Device {
   void Discard(std::span<std::byte> bytes) override;
   absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override;
   Submitted Submit(const MemOp& op, MemToken token) override { return inner_.Submit(op, token); }
-  Polled Poll(std::span<Finished> finished) override { return inner_.Poll(finished); }
+  void Copy(const RegionCopy& copy, MemToken token) override { copies_.Add(copy, token); }
+  Polled Poll(std::span<Finished> finished) override;
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
   const KernelImage* kernel_image() const override { return &image_; }
@@ -42,6 +45,7 @@ class KernelDevice final : public Device {
   Device& inner_;
   const bool maps_buffers_;
   const KernelImage image_;
+  KernelCopies copies_;
 };
 
 }  // namespace mccs

@@ -26,6 +26,7 @@ bool KernelQueue::Finished(uint64_t number) {
 void KernelQueue::Ring() { wire::AdvanceFence(kernels::BellOf(shared_), ++bell_); }
 
 void KernelQueue::Stop() {
+  stopped_ = true;
   kernels::StoreWord(&shared_.stopped, 1);
   Ring();
 }

@@ -36,6 +36,8 @@ class KernelQueue {
   void End() { ended_ = true; }
   // False: no kernel will finish a command any more, because of End or the end of its process.
   bool alive() const { return !ended_ && process_.alive(); }
+  // The next number is free, and its command could be published at once.
+  bool MayPublishNext() { return reserved_ == published_ && MayPublish(published_); }
   // Whether the kernel has finished this command, or never will.
   bool Finished(uint64_t number);
 
@@ -43,6 +45,7 @@ class KernelQueue {
   void Ring();
   // All commands end soon, without their results, also later ones.
   void Stop();
+  bool stopped() const { return stopped_; }
 
  private:
   KernelProcess& process_;
@@ -52,6 +55,7 @@ class KernelQueue {
   uint64_t reserved_ = 0;
   uint64_t published_ = 0;
   uint64_t finished_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace mccs

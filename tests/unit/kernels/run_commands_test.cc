@@ -66,10 +66,15 @@ std::shared_ptr<const Plan> MakePlan(int channels) {
 // This process, whose memory every kernel reaches.
 class ThisProcess final : public KernelProcess {
  public:
+  const KernelPlace& place() const override { return place_; }
+  const Region* probe() const override { return nullptr; }
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
     return reinterpret_cast<uint64_t>(region.address());
   }
   bool alive() const override { return true; }
+
+ private:
+  const KernelPlace place_;
 };
 
 struct Call {

@@ -95,20 +95,6 @@ std::vector<wire::GpuFailed> FakeDaemon::GpuFailures() {
   return gpu_failures_;
 }
 
-std::vector<wire::MemoryMapped> FakeDaemon::MappingAnswers() {
-  std::lock_guard lock(mutex_);
-  return mapping_answers_;
-}
-
-void FakeDaemon::AskToMap(uint64_t memory) {
-  std::lock_guard lock(mutex_);
-  wire::MapMemory message{};
-  message.memory = memory;
-  message.bytes = 4096;
-  message.kind = wire::ExportKind::kCudaIpc;
-  Answer(*sessions_.back(), 0, message);
-}
-
 void FakeDaemon::Die() {
   die_ = true;
   while (die_) std::this_thread::yield();
@@ -240,9 +226,6 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       std::memcpy(reply.unique_id, &id, sizeof(id));
       return Answer(session, request, reply);
     }
-    case wire::MessageKind::kMemoryMapped:
-      mapping_answers_.push_back(Open<wire::MemoryMapped>(bytes));
-      return;
     case wire::MessageKind::kGpuFailed:
       gpu_failures_.push_back(Open<wire::GpuFailed>(bytes));
       return;

@@ -63,16 +63,12 @@ class FakeDaemon {
     FailRank(rank, wire::ErrorClass::kRemote, text, /*accepts_calls=*/true);
   }
 
-  // Asks the process to map GPU memory by this handle, which no process has made.
-  void AskToMap(uint64_t memory);
-
   // Observations so far.
   std::vector<wire::WorkRecord> RecordsOf(int rank);
   size_t CapturedGroupsOf(int rank);  // of the newest communicator, without released ones
   int CountOf(wire::MessageKind kind);
   std::vector<wire::RegisterWindow> Windows();
   std::vector<wire::GpuFailed> GpuFailures();
-  std::vector<wire::MemoryMapped> MappingAnswers();
   wire::CommInit LastInit();
   wire::CommSplit LastSplit();
   std::vector<int> LastExcluded();  // of a CommShrink, all its messages
@@ -198,7 +194,6 @@ class FakeDaemon {
   std::map<wire::MessageKind, int> counts_;
   std::vector<wire::RegisterWindow> windows_;
   std::vector<wire::GpuFailed> gpu_failures_;
-  std::vector<wire::MemoryMapped> mapping_answers_;
   wire::CommInit last_init_{};
   wire::CommSplit last_split_{};
   std::vector<int> excluded_;  // of the incomplete CommShrink

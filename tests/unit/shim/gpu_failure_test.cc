@@ -80,18 +80,20 @@ TEST_F(GpuFailureTest, SaysWhyMemoryOfAnotherProcessCannotBeOpened) {
   constexpr char kImage[] = "an image of the fake daemon";
   daemon_.GiveKernelImage(*MakeSealedFile("test", std::as_bytes(std::span(kImage))), sizeof(kImage),
                           "sm_90");
+  daemon_.MapNoGpuMemory();
   MakeRanks(1);
   const std::pair<CUresult, const char*> expected[] = {
       {CUDA_ERROR_INVALID_VALUE, "--pid=host"},
       {CUDA_ERROR_NOT_SUPPORTED, "MIG instances"},
       {CUDA_ERROR_OUT_OF_MEMORY, "no memory is left"},
   };
-  uint64_t memory = 0;
+  wire::MapMemory request{};  // by a handle that no process has made
+  request.bytes = 4096;
+  request.kind = wire::ExportKind::kCudaIpc;
   for (const auto& [error, remedy] : expected) {
     test_cuda::Fail("cuIpcOpenMemHandle", error);
-    daemon_.AskToMap(++memory);
-    ASSERT_TRUE(Eventually([&] { return daemon_.MappingAnswers().size() == memory; }));
-    const wire::MemoryMapped answer = daemon_.MappingAnswers().back();
+    ++request.memory;
+    const wire::MemoryMapped answer = daemon_.AskToMap(request);
     EXPECT_EQ(answer.status.error, wire::ErrorClass::kSystem);
     EXPECT_THAT(answer.status.text, AllOf(HasSubstr("memory of another rank"), HasSubstr(remedy)));
   }

@@ -1,0 +1,109 @@
+#include "service/device/gpu/kernel_copies.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Queues that one Poll visits.
+constexpr size_t kQueuesPerTurn = 64;
+
+// For the kernels of the process; 0: it has not mapped it yet.
+absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSpan& span) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
+  return base == 0 ? 0 : base + span.offset;
+}
+
+// OK: its kernels run commands.
+absl::Status WhyEnded(KernelQueue& queue) {
+  if (!queue.alive())
+    return absl::UnavailableError(
+        "the process whose kernel copies a message has ended or lost its GPU");
+  if (queue.stopped())
+    return absl::CancelledError("the communicator of a message that a kernel copies has failed");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void KernelCopies::Add(const RegionCopy& copy, MemToken token) {
+  const auto [entry, is_new] = queues_.try_emplace(copy.queue);
+  if (is_new) turns_.push_back(copy.queue);
+  entry->second.waiting.push_back({copy.from, copy.to, token});
+}
+
+Device::Polled KernelCopies::Poll(std::span<Device::Finished> finished) {
+  Device::Polled polled;
+  for (size_t i = std::min(turns_.size(), kQueuesPerTurn); i > 0; --i) {
+    KernelQueue* const queue = turns_.front();
+    turns_.pop_front();
+    const auto entry = queues_.find(queue);
+    polled.worked |= TakeFinished(*queue, entry->second);
+    polled.worked |= Publish(*queue, entry->second);
+    if (entry->second.waiting.empty() && entry->second.running.empty()) {
+      queues_.erase(entry);
+    } else {
+      turns_.push_back(queue);
+    }
+  }
+  reported_.clear();
+  while (reported_.size() < finished.size() && !done_.empty()) {
+    reported_.push_back(std::move(done_.front()));
+    done_.pop_front();
+  }
+  for (const Done& done : reported_) {
+    finished[polled.finished++] = {.token = done.token,
+                                   .error = done.status.ok() ? nullptr : &done.status};
+  }
+  return polled;
+}
+
+bool KernelCopies::TakeFinished(KernelQueue& queue, Queue& its) {
+  bool any = false;
+  while (!its.running.empty() && queue.Finished(its.running.front().command)) {
+    // A kernel that was stopped, or has died, may have left it out.
+    const absl::Status status = WhyEnded(queue);
+    for (const MemToken token : its.running.front().tokens) done_.push_back({token, status});
+    its.running.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
+  const auto fail_first = [&](const absl::Status& why) {
+    done_.push_back({its.waiting.front().token, why});
+    its.waiting.pop_front();
+  };
+  if (const absl::Status why = WhyEnded(queue); !why.ok()) {
+    const bool any = !its.waiting.empty();
+    while (!its.waiting.empty()) fail_first(why);
+    return any;
+  }
+  if (its.waiting.empty() || !queue.MayPublishNext()) return false;
+  kernels::Command command{};
+  Running running;
+  while (!its.waiting.empty() && command.copies < kernels::kMostCopies) {
+    const Waiting& next = its.waiting.front();
+    const absl::StatusOr<uint64_t> from = AddressOf(queue.process(), next.from);
+    const absl::StatusOr<uint64_t> to = AddressOf(queue.process(), next.to);
+    if (!from.ok() || !to.ok()) {
+      fail_first(from.ok() ? to.status() : from.status());
+      continue;
+    }
+    if (*from == 0 || *to == 0) break;
+    command.copy[command.copies++] = {.from = *from, .to = *to, .bytes = next.to.bytes};
+    running.tokens.push_back(next.token);
+    its.waiting.pop_front();
+  }
+  if (command.copies == 0) return false;
+  running.command = queue.Reserve();
+  queue.Publish(running.command, command);
+  its.running.push_back(std::move(running));
+  return true;
+}
+
+}  // namespace mccs

@@ -1,0 +1,66 @@
+// Copies between ranks of one host by the kernel of one of them: their sends, receives and puts.
+//
+// Copies of one queue run in the order in which they were added. A command holds as many as wait.
+//
+// OWNER: the KernelDevice. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_COPIES_H_
+#define MCCS_SERVICE_DEVICE_GPU_KERNEL_COPIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "service/device/device.h"
+#include "service/device/gpu/kernel_queue.h"
+
+namespace mccs {
+
+class KernelCopies {
+ public:
+  KernelCopies() = default;
+  KernelCopies(const KernelCopies&) = delete;
+  KernelCopies& operator=(const KernelCopies&) = delete;
+
+  // LIFETIME: the queue and both regions outlive the copy.
+  void Add(const RegionCopy& copy, MemToken token);
+  // Gives the kernels what waits, and writes finished copies: at most `finished.size()`. A copy has
+  // an error if its process cannot map the memory or has ended, or if its queue was stopped.
+  Device::Polled Poll(std::span<Device::Finished> finished);
+
+  bool idle() const { return queues_.empty() && done_.empty(); }
+
+ private:
+  struct Waiting {
+    RegionSpan from, to;
+    MemToken token;
+  };
+  struct Running {
+    uint64_t command;
+    std::vector<MemToken> tokens;
+  };
+  struct Queue {
+    std::deque<Waiting> waiting;
+    std::deque<Running> running;
+  };
+  struct Done {
+    MemToken token;
+    absl::Status status;
+  };
+
+  // Return true if anything changed.
+  bool TakeFinished(KernelQueue& queue, Queue& its);
+  bool Publish(KernelQueue& queue, Queue& its);
+
+  absl::flat_hash_map<KernelQueue*, Queue> queues_;  // those with copies
+  std::deque<KernelQueue*> turns_;                   // the same, the next one in front
+  std::deque<Done> done_;
+  std::vector<Done> reported_;  // by the last Poll
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_GPU_KERNEL_COPIES_H_

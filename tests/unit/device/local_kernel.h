@@ -1,0 +1,55 @@
+// A rank whose kernel runs in this process.
+#ifndef MCCS_TESTS_UNIT_DEVICE_LOCAL_KERNEL_H_
+#define MCCS_TESTS_UNIT_DEVICE_LOCAL_KERNEL_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/commands.h"
+#include "kernels/host_kernel.h"
+#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/kernel_queue.h"
+
+namespace mccs {
+
+// A region becomes known some polls after it is asked for, as if the process were another one.
+class LocalKernel final : public KernelProcess {
+ public:
+  const KernelPlace& place() const override { return place_; }
+  const Region* probe() const override { return nullptr; }
+  absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
+    if (const auto broken = broken_.find(region.id()); broken != broken_.end())
+      return broken->second;
+    const bool known = asked_[region.id()]++ >= kPollsToMap;
+    return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
+  }
+  bool alive() const override { return alive_; }
+  void Die() { alive_ = false; }
+  // The region cannot be mapped.
+  void Reject(const Region& region, const absl::Status& why) { broken_[region.id()] = why; }
+
+  KernelQueue& queue() { return queue_; }
+  const kernels::CommandQueue& shared() const { return shared_; }
+  bool Advance() { return alive_ && kernel_.Advance(); }
+  bool mapping() const {
+    return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
+  }
+
+  static constexpr int kPollsToMap = 3;
+
+ private:
+  const KernelPlace place_;
+  bool alive_ = true;
+  std::map<RegionId, int> asked_;
+  std::map<RegionId, absl::Status> broken_;
+  kernels::CommandQueue shared_{};
+  KernelQueue queue_{*this, shared_};
+  kernels::HostKernel kernel_{shared_};
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_DEVICE_LOCAL_KERNEL_H_
