@@ -59,6 +59,11 @@
 //   MemoryMapped     ───────────►
 //                    ◄─────────── UnmapMemory       no kernel uses it any more
 //   MemoryUnmapped   ───────────►
+//
+// It asks the process to copy what another host has put into a window on a GPU:
+//
+//                    ◄─────────── CopyMemory
+//   MemoryCopied     ───────────►
 // clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
@@ -109,8 +114,10 @@ enum class MessageKind : uint32_t {
   kUnmapMemory = 30,
   kMemoryUnmapped = 31,
   kGpuFailed = 32,
+  kCopyMemory = 33,
+  kMemoryCopied = 34,
 };
-inline constexpr uint32_t kMessageKinds = 32;  // from 1
+inline constexpr uint32_t kMessageKinds = 34;  // from 1
 
 // The others are the shim's.
 constexpr bool IsFromDaemon(MessageKind kind) {
@@ -123,6 +130,7 @@ constexpr bool IsFromDaemon(MessageKind kind) {
     case MessageKind::kEstimateReply:
     case MessageKind::kMapMemory:
     case MessageKind::kUnmapMemory:
+    case MessageKind::kCopyMemory:
       return true;
     default:
       return false;
@@ -497,6 +505,25 @@ struct MemoryUnmapped {
   static constexpr MessageKind kKind = MessageKind::kMemoryUnmapped;
   MessageHeader header;
   uint64_t memory;
+};
+
+// Memory of the host, which this process has mapped, is to be copied into its own memory on a GPU.
+struct CopyMemory {
+  static constexpr MessageKind kKind = MessageKind::kCopyMemory;
+  MessageHeader header;
+  uint64_t copy;  // the daemon's number of it, unique in a session
+  uint64_t to;    // as in RegisterBuffer
+  uint64_t from;  // as in MemoryMapped
+  uint64_t bytes;
+  int32_t device;  // as in MapMemory
+  uint32_t reserved;
+};
+
+struct MemoryCopied {
+  static constexpr MessageKind kKind = MessageKind::kMemoryCopied;
+  MessageHeader header;
+  uint64_t copy;
+  ReplyStatus status;
 };
 
 struct Done {

@@ -195,7 +195,7 @@ absl::Status Serve(const Config& config, Log& log) {
   if (on_gpus) {
     MCCS_ASSIGN_OR_RETURN(image, RunCommandsImage());
   }
-  KernelDevice kernel_device(host_device, /*maps_buffers=*/false, std::move(image));
+  KernelDevice kernel_device(host_device, std::move(image));
   Device& device = on_gpus ? static_cast<Device&>(kernel_device) : host_device;
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,

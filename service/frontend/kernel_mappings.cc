@@ -71,6 +71,46 @@ absl::Status KernelMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
   return absl::OkStatus();
 }
 
+uint64_t KernelMappings::StartCopy(uint64_t to, uint64_t from, uint64_t bytes) {
+  const uint64_t number = std::exchange(next_copy_, next_copy_ + step_);
+  copies_.try_emplace(number);
+  wire::CopyMemory message{};
+  message.header = {.kind = wire::CopyMemory::kKind, .bytes = sizeof(message), .request = 0};
+  message.copy = number;
+  message.to = to;
+  message.from = from;
+  message.bytes = bytes;
+  message.device = place_.device;
+  send_(std::as_bytes(std::span(&message, 1)), {});
+  return number;
+}
+
+absl::StatusOr<bool> KernelMappings::TakeCopied(uint64_t copy) {
+  if (!alive_)
+    return absl::UnavailableError(absl::StrCat("process ", place_.process, " has ended"));
+  const auto found = copies_.find(copy);
+  if (!found->second.has_value()) return false;
+  const absl::Status status = *std::move(found->second);
+  copies_.erase(found);
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::Status KernelMappings::OnCopied(const wire::MemoryCopied& message) {
+  const auto copy = copies_.find(message.copy);
+  if (copy == copies_.end() || copy->second.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unexpected MemoryCopied of copy ", message.copy));
+  }
+  copy->second =
+      message.status.error == wire::ErrorClass::kNone
+          ? absl::OkStatus()
+          : absl::UnavailableError(absl::StrCat("process ", place_.process,
+                                                " cannot copy into its memory on CUDA device ",
+                                                place_.device, ": ", TextOf(message.status.text)));
+  return absl::OkStatus();
+}
+
 void KernelMappings::Withdraw(const Region& region, std::shared_ptr<void> token) {
   const auto mapping = mappings_.find(region.id().value());
   if (mapping == mappings_.end()) return;
@@ -101,6 +141,7 @@ void KernelMappings::End() {
   probe_.reset();
   mappings_.clear();
   regions_.clear();
+  copies_.clear();
 }
 
 }  // namespace mccs

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -30,7 +31,8 @@ class KernelMappings final : public KernelProcess {
  public:
   using Send = std::function<void(std::span<const std::byte> message, std::span<const int> fds)>;
 
-  // The numbers of memory: first, first + step, …; they identify it in the messages of a process.
+  // The numbers of memory, and those of copies: first, first + step, …; they identify it in the
+  // messages of a process.
   struct Numbers {
     uint64_t first = 1;
     uint64_t step = 1;
@@ -40,12 +42,15 @@ class KernelMappings final : public KernelProcess {
       : place_(std::move(place)),
         step_(numbers.step),
         send_(std::move(send)),
-        next_number_(numbers.first) {}
+        next_number_(numbers.first),
+        next_copy_(numbers.first) {}
 
   const KernelPlace& place() const override { return place_; }
   // kFailedPrecondition: no kernel can access the region; others: the process's.
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override;
   bool alive() const override { return alive_; }
+  uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) override;
+  absl::StatusOr<bool> TakeCopied(uint64_t copy) override;
   const Region* probe() const override { return probe_.get(); }
   // The first one stays.
   void SetProbe(BufferHold probe) {
@@ -55,6 +60,7 @@ class KernelMappings final : public KernelProcess {
   // kInvalidArgument: the daemon did not ask for it.
   absl::Status OnMapped(const wire::MemoryMapped& message);
   absl::Status OnUnmapped(const wire::MemoryUnmapped& message);
+  absl::Status OnCopied(const wire::MemoryCopied& message);
 
   // Destroys `token` when the process has unmapped the region, or has ended.
   void Withdraw(const Region& region, std::shared_ptr<void> token);
@@ -87,6 +93,9 @@ class KernelMappings final : public KernelProcess {
   absl::flat_hash_map<uint64_t, Mapping> mappings_;  // by RegionId
   std::map<uint64_t, uint64_t> regions_;             // by number
   uint64_t last_swept_ = 0;                          // number
+  uint64_t next_copy_;
+  // By number; nothing: in progress.
+  absl::flat_hash_map<uint64_t, std::optional<absl::Status>> copies_;
 };
 
 }  // namespace mccs

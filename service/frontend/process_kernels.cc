@@ -37,6 +37,11 @@ absl::Status ProcessKernels::OnUnmapped(const wire::MemoryUnmapped& message) {
       absl::StrCat("unexpected MemoryUnmapped of memory ", message.memory));
 }
 
+absl::Status ProcessKernels::OnCopied(const wire::MemoryCopied& message) {
+  if (KernelMappings* const gpu = Find(message.copy); gpu != nullptr) return gpu->OnCopied(message);
+  return absl::InvalidArgumentError(absl::StrCat("unexpected MemoryCopied of copy ", message.copy));
+}
+
 void ProcessKernels::Withdraw(const Region& region, const std::shared_ptr<void>& token) {
   for (const auto& gpu : gpus_) gpu->Withdraw(region, token);
 }

@@ -34,6 +34,7 @@ class ProcessKernels {
   // kInvalidArgument: the daemon did not ask for it.
   absl::Status OnMapped(const wire::MemoryMapped& message);
   absl::Status OnUnmapped(const wire::MemoryUnmapped& message);
+  absl::Status OnCopied(const wire::MemoryCopied& message);
 
   // Destroys `token` when the process has unmapped the region for all its GPUs, or has ended.
   void Withdraw(const Region& region, const std::shared_ptr<void>& token);

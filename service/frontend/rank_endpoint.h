@@ -63,7 +63,9 @@ class RankEndpoint final : public RankPort {
   uint64_t WindowChanges() const override { return windows_.changes(); }
   WindowView GetWindow(uint64_t number) const override { return windows_.GetView(number); }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
-    return windows_.Find(part);
+    absl::StatusOr<WindowMemory> memory = windows_.Find(part);
+    if (memory.ok()) memory->process = queues_.process();
+    return memory;
   }
   void InitDone(const absl::Status& status, CommId id, const Roll& roll) override {
     caller_.ranks = roll.ranks;

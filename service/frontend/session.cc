@@ -76,6 +76,7 @@ struct Session::Protocol {
       kPlain<wire::ReleaseBuffer, wire::Done, &S::HandleRelease>,
       kPlain<wire::MemoryMapped, wire::Done, &S::HandleMemoryMapped>,
       kPlain<wire::MemoryUnmapped, wire::Done, &S::HandleMemoryUnmapped>,
+      kPlain<wire::MemoryCopied, wire::Done, &S::HandleMemoryCopied>,
 
       kJoins<wire::CommInit, wire::CommInitReply, &S::HandleInit>,
       kJoinsByRank<wire::CommSplit, wire::CommInitReply, &S::HandleSplit>,

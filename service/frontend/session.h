@@ -140,6 +140,7 @@ class Session {
   Outcome HandleUnmapChunks(const wire::UnmapChunks& request);
   Outcome HandleMemoryMapped(const wire::MemoryMapped& message);
   Outcome HandleMemoryUnmapped(const wire::MemoryUnmapped& message);
+  Outcome HandleMemoryCopied(const wire::MemoryCopied& message);
   // Ranks: their begin, use and end (session_ranks.cc).
   Outcome HandleInit(const wire::CommInit& request);
   Outcome HandleSuspend(const wire::CommSuspend& request, RankSlot& slot);

@@ -138,6 +138,12 @@ void Session::WakeRanks() {
   }
 }
 
+Session::Outcome Session::HandleMemoryCopied(const wire::MemoryCopied& message) {
+  EndOnError(kernels_.OnCopied(message));
+  WakeRanks();
+  return std::nullopt;
+}
+
 Session::Outcome Session::HandleMemoryUnmapped(const wire::MemoryUnmapped& message) {
   EndOnError(kernels_.OnUnmapped(message));
   return std::nullopt;

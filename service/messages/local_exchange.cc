@@ -208,18 +208,37 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
           absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
                        " bytes from offset ", put.window_offset, " on"));
     }
-    const DeviceCopy::Job job{
-        .from = call.memory(), .to = window.memory, .bytes = call.bytes(), .queue = put.queue};
-    if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
-    pair.copy = std::make_unique<Copy>(
-        Copy{.window = std::move(window.hold), .copy = {*parts_.device, job, &mem_ops_}});
+    MCCS_ASSIGN_OR_RETURN(pair.copy, MakeCopy(call, std::move(window)));
   }
-  return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+  MCCS_ASSIGN_OR_RETURN(const bool complete, Advance(*pair.copy, moved));
+  return complete ? Progress::kComplete : Progress::kUnderWay;
+}
+
+absl::StatusOr<std::unique_ptr<LocalPuts::Copy>> LocalPuts::MakeCopy(const OpenMessage& call,
+                                                                     WindowMemory window) {
+  auto copy = std::make_unique<Copy>();
+  copy->window = std::move(window.hold);
+  const DeviceCopy::Job job{
+      .from = call.memory(), .to = window.memory, .bytes = call.bytes(), .queue = call.call->queue};
+  if (DeviceCopy::IsPossible(*parts_.device, job)) {
+    copy->by_device.emplace(*parts_.device, job, &mem_ops_);
+  } else if (window.process != nullptr && IsMapped(*parts_.device, call.memory())) {
+    copy->by_process.emplace(*window.process, call.memory().Part(0, call.bytes()),
+                             window.memory.Part(0, call.bytes()));
+  } else {
+    return NotMapped(call);
+  }
+  return copy;
+}
+
+absl::StatusOr<bool> LocalPuts::Advance(Copy& copy, bool* moved) {
+  if (copy.by_device.has_value()) return copy.by_device->Advance(*parts_.device, moved);
+  return copy.by_process->Advance();
 }
 
 void LocalPuts::Stop() {
   for (const Pair* pair : busy_) {
-    if (pair->copy != nullptr) pair->copy->copy.Stop();
+    if (pair->copy != nullptr && pair->copy->by_device.has_value()) pair->copy->by_device->Stop();
   }
 }
 

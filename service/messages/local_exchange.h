@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
+#include "service/device/gpu/process_copy.h"
 #include "service/messages/open_message.h"
 #include "service/messages/signal_counts.h"
 
@@ -176,8 +177,10 @@ class LocalPuts {
 
  private:
   struct Copy {
-    std::shared_ptr<const void> window;  // held during the copy
-    DeviceCopy copy;
+    std::shared_ptr<const void> window = nullptr;  // held during the copy
+    // One of the two.
+    std::optional<DeviceCopy> by_device = std::nullopt;
+    std::optional<ProcessCopy> by_process = std::nullopt;
   };
   struct Pair {
     std::deque<OpenMessage> calls;  // the front one is in progress
@@ -187,6 +190,9 @@ class LocalPuts {
   enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
   // Advances the pair's front call.
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
+  // True: it is complete.
+  absl::StatusOr<bool> Advance(Copy& copy, bool* moved);
+  absl::StatusOr<std::unique_ptr<Copy>> MakeCopy(const OpenMessage& call, WindowMemory window);
 
   const Parts parts_;
   MemOpOwner mem_ops_;

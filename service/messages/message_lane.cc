@@ -69,6 +69,11 @@ Outbox& MessageLane::OutboxToFill() {
 absl::StatusOr<size_t> MessageLane::Poll(std::vector<OpenMessage>& done, bool* moved) {
   MCCS_ASSIGN_OR_RETURN(const size_t arrived, PollIncoming(done));
   *moved |= arrived > 0;
+  if (owner_.copying(lane_)) {
+    SetBusy(true);
+    MCCS_ASSIGN_OR_RETURN(const bool copied, owner_.PollCopies(lane_));
+    *moved |= copied;
+  }
   if (busy_) MCCS_RETURN_IF_ERROR(PollOutgoing(done, moved));
   return arrived;
 }
@@ -85,17 +90,23 @@ absl::StatusOr<size_t> MessageLane::PollIncoming(std::vector<OpenMessage>& done)
   const SliceNumber first = next_slice_;
   for (Landing landing = receive_->Landed(next_slice_); landing != Landing::kNotYet;
        landing = receive_->Landed(next_slice_)) {
-    MCCS_RETURN_IF_ERROR(owner_.OnSlice({.lane = lane_,
-                                         .number = next_slice_,
-                                         .tag = MessageFromTag(receive_->Tag(next_slice_)),
-                                         .bytes = receive_->Bytes(next_slice_),
-                                         .landing = landing},
-                                        done));
+    const ArrivingSlice slice{.lane = lane_,
+                              .number = next_slice_,
+                              .tag = MessageFromTag(receive_->Tag(next_slice_)),
+                              .bytes = receive_->Bytes(next_slice_),
+                              .landing = landing};
+    MCCS_RETURN_IF_ERROR(owner_.OnSlice(slice, done));
     while (!placed_.empty() && placed_.front().number <= next_slice_) placed_.pop_front();
-    receive_->Release(next_slice_++);
+    if (!owner_.Keeps(slice)) receive_->Release(next_slice_);
+    ++next_slice_;
   }
   if (next_slice_ > first) receive_->RequestPoll();  // for the credit
   return next_slice_ - first;
+}
+
+void MessageLane::Release(SliceNumber number) {
+  receive_->Release(number);
+  receive_->RequestPoll();  // for the credit
 }
 
 std::optional<RegionSpan> MessageLane::FindDestination(SliceNumber n, const SliceTag& tag,
@@ -138,7 +149,9 @@ absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* mov
     *moved = true;
   }
   if (send_ != nullptr && send_->next() > next) send_->RequestPoll();
-  SetBusy(has_outgoing());
+  const bool copying = owner_.copying(lane_);
+  SetBusy(has_outgoing() || copying);
+  if (copying) List();  // for the next turn: processes copy
   return sent > 0 ? owner_.OnSent(sent) : absl::OkStatus();
 }
 

@@ -55,6 +55,11 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
     virtual std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) = 0;
     // A slice has arrived. Appends the messages that it completes to `done`.
     virtual absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) = 0;
+    // The lane keeps a slice that OnSlice has taken, until Release.
+    virtual bool Keeps(const ArrivingSlice& slice) const = 0;
+    // Advances the copies of kept slices of the lane. Returns true if anything moved.
+    virtual absl::StatusOr<bool> PollCopies(int lane) = 0;
+    virtual bool copying(int lane) const = 0;
     // The lane has all slices of a one-sided call.
     virtual absl::Status OnPosted(const OpenMessage& call) = 0;
     // The lane has a kWindowReply.
@@ -80,6 +85,8 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
 
   // For adding slices, which the next turn sends.
   Outbox& OutboxToFill();
+  // The owner needs a kept slice no more.
+  void Release(SliceNumber number);
   // Passes arrived slices to the owner, posts what waits, as far as the lane accepts it, and
   // appends complete messages to `done`. Returns the number of arrived slices.
   absl::StatusOr<size_t> Poll(std::vector<OpenMessage>& done, bool* moved);

@@ -159,7 +159,8 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
             },
         .signals = &signals_,
         .port_of = [this](Rank rank) { return PortOf(rank); },
-        .is_mapped = [this](const RegionSpan& memory) { return IsMapped(device_, memory); }});
+        .is_mapped = [this](const RegionSpan& memory) { return IsMapped(device_, memory); },
+        .allocate = [this](uint64_t bytes) { return device_.Allocate(bytes); }});
   }
   return *peer;
 }

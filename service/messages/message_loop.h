@@ -110,7 +110,7 @@ class MessageLoop {
   void CompleteAll();
 
   const Options options_;
-  const Device& device_;
+  Device& device_;
   const std::span<const LocalRank> ranks_;
   std::vector<const LocalRank*> local_of_;  // by Rank; null: not a rank of this host
   std::vector<uint64_t> window_changes_;    // by LocalIndex, as last seen

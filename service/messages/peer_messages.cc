@@ -23,6 +23,10 @@ PeerMessages::PeerMessages(Options options)
              .may_send = options_.may_send,
              .home_of = options_.home_of,
              .outbox_of = [this](const RankPair& pair) -> Outbox& { return HomeOutbox(pair); },
+             .release = [this](int lane, SliceNumber n) { LaneAt(lane).Release(n); },
+             .copies = {.allocate = options_.allocate,
+                        .slice_bytes = options_.slice_bytes,
+                        .slots = options_.slots},
              .slice_bytes = options_.slice_bytes}) {}
 
 MessageLane& PeerMessages::LaneAt(int lane) {

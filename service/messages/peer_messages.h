@@ -54,6 +54,7 @@ class PeerMessages final : private MessageLane::Owner {
     SignalCounts* signals = nullptr;
     std::function<const WindowPort*(Rank)> port_of = {};
     std::function<bool(const RegionSpan&)> is_mapped = [](const RegionSpan&) { return true; };
+    std::function<absl::StatusOr<std::unique_ptr<Region>>(uint64_t bytes)> allocate = {};
   };
 
   // LIFETIME: the lanes outlive this.
@@ -106,6 +107,9 @@ class PeerMessages final : private MessageLane::Owner {
   std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) override;
   absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) override;
   absl::Status OnPosted(const OpenMessage& call) override { return puts_.Posted(call); }
+  bool Keeps(const ArrivingSlice& slice) const override { return puts_.Keeps(slice); }
+  absl::StatusOr<bool> PollCopies(int lane) override { return puts_.PollCopies(lane); }
+  bool copying(int lane) const override { return puts_.copying(lane); }
   void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }
 
   MessageLane& LaneAt(int lane);

@@ -113,21 +113,25 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-    if (memory.ok() && !options_.is_mapped(memory->memory)) {
-      return absl::UnimplementedError(absl::StrCat(
-          "put of rank ", tag.pair.source.value(), " to rank ", tag.pair.destination.value(),
-          ": window #", tag.number,
-          " is in memory on a GPU, into which mccsd cannot put from another host yet; use ncclSend "
-          "and ncclRecv"));
-    }
     if (memory.ok()) return ProtocolError(tag, "its payload did not arrive in its window");
     return absl::Status(
         memory.status().code(),
         absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
                      tag.pair.destination.value(), ": ", std::string(memory.status().message())));
   }
-  if (tag.kind != MessageTag::Kind::kSignal) return absl::OkStatus();
-  return options_.signals->Count(tag.pair, tag.signal);
+  return copies_.Add(slice) ? absl::OkStatus() : OnInWindow(slice);
+}
+
+absl::Status PeerPuts::OnInWindow(const Slice& slice) {
+  if (slice.tag.kind != MessageTag::Kind::kSignal) return absl::OkStatus();
+  return options_.signals->Count(slice.tag.pair, slice.tag.signal);
+}
+
+absl::StatusOr<bool> PeerPuts::PollCopies(int lane) {
+  return copies_.Poll(lane, [this](const Slice& slice) {
+    options_.release(slice.lane, slice.number);
+    return OnInWindow(slice);
+  });
 }
 
 void PeerPuts::Landed(int lane, SliceNumber number) {
@@ -146,14 +150,14 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   if (port == nullptr) return std::nullopt;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
   if (!memory.ok() || memory->memory.bytes < slice.bytes) return std::nullopt;
-  if (!options_.is_mapped(memory->memory)) return std::nullopt;
+  const std::shared_ptr<const void> hold = std::move(memory->hold);
   const auto index = static_cast<size_t>(slice.lane);
   if (index >= arriving_.size()) arriving_.resize(index + 1);
   std::deque<Arriving>& arriving = arriving_[index];
   Arriving entry{.number = slice.number,
                  .rank = slice.tag.pair.destination,
                  .window = slice.tag.number,
-                 .hold = std::move(memory->hold)};
+                 .hold = hold};
   // It may be resent on another connection.
   const auto known = std::ranges::find(arriving, slice.number, &Arriving::number);
   if (known != arriving.end()) {
@@ -161,7 +165,9 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   } else {
     arriving.push_back(std::move(entry));
   }
-  return memory->memory.Part(0, slice.bytes);
+  if (options_.is_mapped(memory->memory)) return memory->memory.Part(0, slice.bytes);
+  memory->hold = hold;
+  return copies_.FindPlace(slice, *std::move(memory));
 }
 
 absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {
@@ -208,11 +214,12 @@ absl::Status PeerPuts::OnWindowReply(const MessageTag& tag) {
 }
 
 bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
-  return std::ranges::any_of(arriving_, [&](const std::deque<Arriving>& of_lane) {
-    return std::ranges::any_of(of_lane, [&](const Arriving& arriving) {
-      return arriving.rank == rank && (window == 0 || arriving.window == window);
-    });
-  });
+  return copies_.WritesInto(rank, window) ||
+         std::ranges::any_of(arriving_, [&](const std::deque<Arriving>& of_lane) {
+           return std::ranges::any_of(of_lane, [&](const Arriving& arriving) {
+             return arriving.rank == rank && (window == 0 || arriving.window == window);
+           });
+         });
 }
 
 // ---- Waiting calls ------------------------------------------------------------------------------

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
 #include "service/messages/signal_counts.h"
+#include "service/messages/window_copies.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -46,11 +47,14 @@ class PeerPuts {
     std::function<int(const RankPair&)> home_of = {};
     // The queue of a pair's home lane.
     std::function<Outbox&(const RankPair&)> outbox_of;
+    // The lane may use the slot of a kept slice again.
+    std::function<void(int lane, SliceNumber)> release = {};
+    WindowCopies::Options copies = {};
     uint32_t slice_bytes = 0;
   };
 
   // LIFETIME: what the options point to outlives it.
-  explicit PeerPuts(Options options) : options_(std::move(options)) {}
+  explicit PeerPuts(Options options) : options_(std::move(options)), copies_(options_.copies) {}
   PeerPuts(const PeerPuts&) = delete;
   PeerPuts& operator=(const PeerPuts&) = delete;
 
@@ -59,6 +63,14 @@ class PeerPuts {
   absl::Status Add(const OpenMessage& call);
   // The lane has all of the transfer: the pair's next call may be sent.
   absl::Status Posted(const OpenMessage& call);
+
+  // Whether the lane must keep the slice, which OnSlice has taken: it waits to be copied into its
+  // window, or behind one that does. Then PollCopies releases it.
+  bool Keeps(const ArrivingSlice& slice) const { return copies_.Has(slice); }
+  // Ends the copies of a lane that are complete. Returns true if anything moved. Errors: as
+  // OnSlice.
+  absl::StatusOr<bool> PollCopies(int lane);
+  bool copying(int lane) const { return copies_.waiting(lane); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not
   // needed for it any more.
@@ -109,6 +121,8 @@ class PeerPuts {
   // Sends a request if the window is not known yet.
   CachedWindow& FindOrRequestWindow(const RankPair& pair, uint64_t window);
   absl::Status OnPayload(const Slice& slice);
+  // All of the slice is in its window.
+  absl::Status OnInWindow(const Slice& slice);
   absl::Status OnWindowRequest(const MessageTag& tag);
   absl::Status OnWindowReply(const MessageTag& tag);
   bool SendWindowReply(const MessageTag& ask);
@@ -121,6 +135,7 @@ class PeerPuts {
   size_t unposted_replies_ = 0;              // replies that no lane has yet
   // By lane, in the order of their numbers; at most the slots of a lane.
   std::vector<std::deque<Arriving>> arriving_;
+  WindowCopies copies_;
 };
 
 }  // namespace mccs

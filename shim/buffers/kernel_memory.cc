@@ -25,10 +25,16 @@ absl::Status IpcError(const DriverApi& driver, CUresult error) {
       "access share no memory"));
 }
 
+void SetError(const absl::Status& why, wire::ReplyStatus* status) {
+  status->error = wire::ErrorClass::kSystem;
+  const size_t bytes = std::min(why.message().size(), sizeof(status->text) - 1);
+  std::memcpy(status->text, why.message().data(), bytes);
+}
+
 }  // namespace
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
-    : driver_(driver), client_(client), closer_(driver) {
+    : driver_(driver), client_(client), closer_(driver), copier_(driver) {
   client_.SetMemoryHandler([this](Reply message) { OnMessage(std::move(message)); });
 }
 
@@ -53,6 +59,7 @@ void KernelMemory::OnMessage(Reply message) {
     wire::UnmapMemory request;
     std::memcpy(&request, message.bytes, sizeof(request));
     if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
+      copier_.AwaitIdle(MemoryCloser::kLimit);  // they may read it
       closer_.Close(mapping->second);
       mappings_.erase(mapping);
     }
@@ -60,6 +67,11 @@ void KernelMemory::OnMessage(Reply message) {
     answer.memory = request.memory;
     client_.SendOneWay(answer);
     return;
+  }
+  if (header.kind == wire::MessageKind::kCopyMemory && message.size == sizeof(wire::CopyMemory)) {
+    wire::CopyMemory request;
+    std::memcpy(&request, message.bytes, sizeof(request));
+    return Copy(request);
   }
   if (header.kind != wire::MessageKind::kMapMemory || message.size != sizeof(wire::MapMemory))
     return;
@@ -74,11 +86,28 @@ void KernelMemory::OnMessage(Reply message) {
     answer.address = address;
     mappings_[request.memory] = std::move(mapping);
   } else {
-    answer.status.error = wire::ErrorClass::kSystem;
-    const size_t bytes = std::min(mapped.message().size(), sizeof(answer.status.text) - 1);
-    std::memcpy(answer.status.text, mapped.message().data(), bytes);
+    SetError(mapped, &answer.status);
   }
   client_.SendOneWay(answer);
+}
+
+void KernelMemory::Copy(const wire::CopyMemory& request) {
+  const auto answer = [this, number = request.copy](const absl::Status& status) {
+    wire::MemoryCopied message{};
+    message.copy = number;
+    if (!status.ok()) SetError(status, &message.status);
+    client_.SendOneWay(message);
+  };
+  const auto context = contexts_.find(request.device);
+  if (context == contexts_.end()) {
+    return answer(absl::InternalError(
+        absl::StrCat("no communicator uses CUDA device ", request.device, " of this process")));
+  }
+  copier_.Add({.context = context->second,
+               .to = request.to,
+               .from = request.from,
+               .bytes = request.bytes,
+               .done = answer});
 }
 
 absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,

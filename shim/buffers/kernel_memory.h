@@ -1,7 +1,6 @@
 // Memory that the daemon asks this process to map for its kernels: buffers of other ranks of a
 // communicator on this host, those of its own other GPUs, and the daemon's. Each GPU has its own
-// mappings. Answers MapMemory and UnmapMemory
-// (proto/shim_control.h).
+// mappings. Answers MapMemory, UnmapMemory and CopyMemory (proto/shim_control.h).
 //
 // THREAD: any; the daemon's messages arrive on the connection's reader thread.
 #ifndef MCCS_SHIM_BUFFERS_KERNEL_MEMORY_H_
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "base/shared_region.h"
 #include "shim/buffers/memory_closer.h"
+#include "shim/buffers/memory_copier.h"
 #include "shim/cuda/driver_api.h"
 #include "shim/daemon/daemon_client.h"
 
@@ -32,6 +32,7 @@ class KernelMemory {
 
  private:
   void OnMessage(Reply message);
+  void Copy(const wire::CopyMemory& request);
   // Of this process, on another GPU: gives the GPU of the current context access. It stays.
   absl::Status AllowOwn(const wire::MapMemory& request);
   absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);
@@ -41,6 +42,7 @@ class KernelMemory {
   const DriverApi& driver_;
   DaemonClient& client_;
   MemoryCloser closer_;
+  MemoryCopier copier_;
   std::mutex mutex_;
   std::unordered_map<int, CUcontext> contexts_;                  // by ordinal
   std::unordered_map<uint64_t, MemoryCloser::Opened> mappings_;  // by number

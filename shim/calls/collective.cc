@@ -173,14 +173,6 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     return ArgumentError(call.function, "sendbuff is NULL");
   if (bytes.recv > 0 && call.payload.recv == nullptr)
     return ArgumentError(call.function, "recvbuff is NULL");
-  const bool puts = call.kind == OpKind::kPut && call.payload.count > 0;
-  if (puts && comm->StagesMessagesWith(call.extras.peer)) {
-    return absl::UnimplementedError(absl::StrCat(
-        View(call.function), ": the MCCS daemon cannot put into the memory of rank ",
-        call.extras.peer,
-        "'s GPU yet: it is on another host, or no kernel of this rank reaches it; use ncclSend and "
-        "ncclRecv"));
-  }
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;

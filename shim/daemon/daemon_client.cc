@@ -351,7 +351,8 @@ void DaemonClient::Deliver(Reply reply) {
   wire::MessageHeader header;
   std::memcpy(&header, reply.bytes, sizeof(header));
   if (header.kind == wire::MessageKind::kMapMemory ||
-      header.kind == wire::MessageKind::kUnmapMemory) {
+      header.kind == wire::MessageKind::kUnmapMemory ||
+      header.kind == wire::MessageKind::kCopyMemory) {
     std::lock_guard lock(callback_mutex_);
     if (memory_handler_ != nullptr) memory_handler_(std::move(reply));
     return;

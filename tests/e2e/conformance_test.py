@@ -4,7 +4,7 @@ with one hardware queue per GPU, as Megatron sets it. Prints the suite's tables.
 import re
 import unittest
 
-from lab_world import ON_KERNELS, PUTS, Lab, cases, environment, program
+from lab_world import ON_KERNELS, Lab, cases, environment, program
 
 # A whole run takes half a minute, or minutes on a loaded machine.
 SUITE_TIMEOUT_S = 400
@@ -15,7 +15,6 @@ SEEDS = 1000 if ON_KERNELS else 20
 LARGE = "/large/"
 # Its ranks wait 30 s for one that has left: it runs beside the other tests, with one GPU and with several per process.
 LONG = "/beyond_nccl/a_destroy_in_a_failed_group"
-NOT_YET = PUTS if ON_KERNELS else ()
 
 
 class Conformance(unittest.TestCase):
@@ -40,22 +39,22 @@ class Conformance(unittest.TestCase):
         self.assert_passes(result.returncode, result.stdout + result.stderr)
 
     def test_one_process_per_gpu(self):
-        self.suite("--exclude", LARGE, LONG, *NOT_YET)
+        self.suite("--exclude", LARGE, LONG)
 
     def test_counts_of_more_than_31_bits(self):
         # The limit ends what hangs: 16 GiB under sanitizers take most of the usual minute on two cores.
         self.suite("--filter", LARGE, "--limit", SUITE_TIMEOUT_S // 2)
 
     def test_several_gpus_per_process(self):
-        self.suite("-g", 2, "--exclude", LARGE, LONG, *NOT_YET, options=("--ranks-per-host", 2))
+        self.suite("-g", 2, "--exclude", LARGE, LONG, options=("--ranks-per-host", 2))
 
     def test_one_process_with_all_gpus_of_a_host(self):
-        result = self.lab.exec("h0", program("conformance"), "--exclude", LARGE, LONG, *NOT_YET,
+        result = self.lab.exec("h0", program("conformance"), "--exclude", LARGE, LONG,
                                timeout=SUITE_TIMEOUT_S)
         self.assert_passes(result.returncode, result.stdout + result.stderr)
 
     def test_one_hardware_queue(self):
-        self.suite("--exclude", LARGE, LONG, *NOT_YET, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1"))
+        self.suite("--exclude", LARGE, LONG, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1"))
 
     def test_more_ranks_than_gpus(self):
         for options in ((), ("-g", 2)):

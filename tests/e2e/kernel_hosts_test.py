@@ -7,12 +7,12 @@ import sys
 import tempfile
 import unittest
 
-from lab_world import PUTS, Lab, cases, environment, eventually, program
+from lab_world import Lab, cases, environment, eventually, program
 
 SUITE_TIMEOUT_S = 600
 LAUNCHES = pathlib.Path(__file__).with_name("count_launches.py")
 GROUPS = ("/all_reduce/", "/all_gather/", "/reduce_scatter/", "/all_to_all/", "/broadcast/", "/reduce/", "/operators/",
-          "/graphs/", "/groups/", "/streams/", "/split/", "/point_to_point/", "/virtual_memory/", "/registration/")
+          "/graphs/", "/groups/", "/streams/", "/split/", "/point_to_point/", "/one_sided/", "/virtual_memory/", "/registration/")
 # Streams share hardware queues: copies of staging memory, and waits by memory operations, block other streams there
 # (docs/decisions/0025-waiting-kernel.md, Limits).
 QUEUES = "/streams/more_streams_than_hardware_queues"
@@ -28,7 +28,7 @@ class HostsWithKernels(unittest.TestCase):
         cls.addClassCleanup(cls.lab.down)
 
     def suite(self, *arguments, options=(), **changes):
-        result = self.lab.run(program("conformance"), "--filter", *GROUPS, "--exclude", *PUTS, QUEUES, *arguments,
+        result = self.lab.run(program("conformance"), "--filter", *GROUPS, "--exclude", QUEUES, *arguments,
                               options=options, env=environment(**changes), timeout=SUITE_TIMEOUT_S)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 

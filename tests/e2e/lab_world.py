@@ -17,12 +17,6 @@ LIB = BIN.parent / "lib"
 SANITIZED = bool(os.environ.get("MCCS_TEST_SANITIZE"))
 # mccs-lab reads it too: kernels of the programs' own processes run the collectives, on emulated GPUs.
 ON_KERNELS = os.environ.get("MCCS_GPU") == "emulated"
-# Conformance tests that need puts, which hosts with kernels refuse so far (docs/decisions/0066-kernels-of-tenants.md).
-PUTS = tuple(f"/one_sided/{name}" for name in (
-    "to_the_next_rank", "larger_than_a_slice", "the_signal_may_come_first", "the_wait_may_come_first",
-    "several_peers_in_one_list", "puts_of_a_pair_keep_their_order", "the_source_is_free_when_the_put_is",
-    "in_a_group_with_other_calls", "between_other_calls", "repeated_window_registration", "the_second_of_two_windows",
-    "to_oneself", "from_memory_of_a_pool", "in_a_graph"))
 
 # Longer than any step of these tests takes: a longer one hangs.
 TIMEOUT_S = 180

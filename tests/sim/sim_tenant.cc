@@ -178,11 +178,9 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
     case wire::MessageKind::kUniqueIdReply:
       std::memcpy(&unique_id_, As<wire::UniqueIdReply>(answer).unique_id, sizeof(unique_id_));
       break;
-    case wire::MessageKind::kRegisterReply: {
-      const auto reply = As<wire::RegisterReply>(answer);
-      buffers_[registering_.at(header.request)] = reply.buffer_id;
+    case wire::MessageKind::kRegisterReply:
+      OnRegistered(As<wire::RegisterReply>(answer));
       break;
-    }
     case wire::MessageKind::kCommInitReply: {
       const auto reply = As<wire::CommInitReply>(answer);
       for (SimRank& rank : ranks_) {
@@ -193,6 +191,7 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         rank.id = CommId(reply.comm_id);
         rank.rank = reply.rank;
         rank.ranks = reply.ranks;
+        rank.on_host.assign(reply.on_host, reply.on_host + reply.local_ranks);
         rank.stages_collectives = reply.stages_collectives != 0;
         rank.staged_text = reply.staged_text;
         if (!answer.fds.empty()) rank.memory = MapFirst(answer);
@@ -225,6 +224,15 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
       Send(message);
       break;
     }
+    case wire::MessageKind::kCopyMemory: {
+      const auto request = As<wire::CopyMemory>(answer);
+      std::memcpy(reinterpret_cast<void*>(request.to), reinterpret_cast<const void*>(request.from),
+                  request.bytes);
+      wire::MemoryCopied message{};
+      message.copy = request.copy;
+      Send(message);
+      break;
+    }
     case wire::MessageKind::kEstimateReply: {
       const auto reply = As<wire::EstimateReply>(answer);
       if (reply.status.error == wire::ErrorClass::kNone) estimates_.push_back(reply.microseconds);
@@ -238,18 +246,40 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
 void SimTenant::RequestUniqueId() { Send(wire::GetUniqueId{}); }
 
 void SimTenant::Register(std::byte* memory, uint64_t bytes) {
+  RegisterAs(memory, bytes, /*of_host=*/false);
+  if (!importer_.maps_gpu_memory()) RegisterAs(memory, bytes, /*of_host=*/true);
+}
+
+void SimTenant::RegisterAs(std::byte* memory, uint64_t bytes, bool of_host) {
   wire::RegisterBuffer message{};
   message.kind = wire::ExportKind::kCudaIpc;
   message.bytes = bytes;
   message.address = reinterpret_cast<uint64_t>(memory);
-  const auto handle = importer_.Register({memory, bytes}, process_);
+  const auto handle = importer_.Register({memory, bytes}, process_, of_host);
   std::memcpy(message.handle, handle.data(), sizeof(message.handle));
-  registering_[Send(message)] = memory;
+  registering_[Send(message)] = {memory, of_host};
+}
+
+void SimTenant::OnRegistered(const wire::RegisterReply& reply) {
+  const Registration& its = registering_.at(reply.header.request);
+  std::map<bool, uint32_t>& ids = registered_[its.memory];
+  ids[its.of_host] = reply.buffer_id;
+  const bool all = importer_.maps_gpu_memory() || ids.size() == 2;
+  if (!all) return;
+  const uint32_t id = ids.at(false);
+  if (ids.contains(true)) of_host_[id] = ids.at(true);
+  buffers_[its.memory] = ids.contains(true) && ids.at(true) == 0 ? 0 : id;
+  registered_.erase(its.memory);
 }
 
 void SimTenant::Release(const std::byte* memory) {
+  const uint32_t id = BufferAt(memory);
   wire::ReleaseBuffer message{};
-  message.buffer_id = BufferAt(memory);
+  if (const auto staged = of_host_.find(id); staged != of_host_.end()) {
+    message.buffer_id = staged->second;
+    Send(message);
+  }
+  message.buffer_id = id;
   releasing_[Send(message)] = memory;
 }
 
@@ -358,12 +388,24 @@ SimRank& SimTenant::Split(const SimRank& parent, int color, int key) {
   return state;
 }
 
+wire::WorkRecord SimTenant::RecordFor(const SimRank& rank, const SimCall& call) const {
+  wire::WorkRecord record = RecordOf(call);
+  const bool copied = rank.kernel_region() != nullptr && !rank.stages_collectives &&
+                      std::ranges::binary_search(rank.on_host, call.root);
+  if (!HasPeer(call.kind) || copied) return record;
+  for (wire::BufferRef* side : {&record.send, &record.recv}) {
+    if (const auto staged = of_host_.find(side->id); staged != of_host_.end())
+      side->id = staged->second;
+  }
+  return record;
+}
+
 void SimTenant::Post(SimRank& rank, const SimCall& call, bool reached) {
   wire::CommRegion& region = rank.region();
   const uint64_t tail = region.tail.load();
   MCCS_CHECK(tail - region.head.load() < wire::kRingRecords);
   wire::WorkRecord& record = region.records[tail % wire::kRingRecords];
-  record = RecordOf(call);
+  record = RecordFor(rank, call);
   record.sequence = ++rank.posted;
   record.ready_slot = call.stream;
   record.ready_value = rank.posted;
@@ -384,7 +426,7 @@ void SimTenant::Capture(SimRank& rank, const SimCaptureSlot& place,
   if (rank.kernel_region() != nullptr && place.slot < wire::kCapturedSlots)
     AddKernel(rank, rank.kernel_region()->captured[place.slot]);
   for (size_t i = 0; i < calls.size(); ++i) {
-    message.record = RecordOf(calls[i]);
+    message.record = RecordFor(rank, calls[i]);
     message.record.sequence = i + 1;
     message.record.ready_slot = place.slot;
     message.record.ready_value = place.group;

@@ -57,6 +57,7 @@ struct SimRank {
   CommId id;
   int rank = -1;  // as the daemon answered
   int ranks = 0;
+  std::vector<int> on_host;
   bool stages_collectives = false;
   std::string staged_text;
   SharedRegion memory;
@@ -129,7 +130,9 @@ class SimTenant {
   bool has_unique_id() const { return unique_id_.magic != 0; }
   const wire::UniqueId& unique_id() const { return unique_id_; }
 
-  // Registers `bytes` bytes at `memory`. BufferAt: the id once answered; 0 if pending or rejected.
+  // Registers `bytes` bytes at `memory`, as memory on a GPU; if the daemon does not map that, also
+  // as memory of the host, which messages to other hosts use: the copies of the library are left
+  // out. BufferAt: the id once answered; 0 if pending or rejected.
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
   bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }
@@ -192,7 +195,18 @@ class SimTenant {
   uint64_t maps_requested_ = 0;
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
-  std::map<uint64_t, const std::byte*> registering_;
+  struct Registration {
+    const std::byte* memory;
+    bool of_host;
+  };
+  void RegisterAs(std::byte* memory, uint64_t bytes, bool of_host);
+  void OnRegistered(const wire::RegisterReply& reply);
+  // The record of a call, with memory that the daemon or a kernel can use.
+  wire::WorkRecord RecordFor(const SimRank& rank, const SimCall& call) const;
+
+  std::map<uint64_t, Registration> registering_;
+  std::map<const std::byte*, std::map<bool, uint32_t>> registered_;  // until all are answered
+  std::map<uint32_t, uint32_t> of_host_;                             // by the id of the same memory
   std::map<const std::byte*, uint32_t> buffers_;
   std::map<uint64_t, const std::byte*> releasing_;
   std::set<const std::byte*> released_;

@@ -121,12 +121,12 @@ Device& SimHost::TheDevice() {
   if (!options_.kernels) return *devices_.back();
   const std::span bytes(kSimKernelImage);
   return *kernel_devices_.emplace_back(std::make_unique<KernelDevice>(
-      *devices_.back(), true, *MakeKernelImage(std::as_bytes(bytes), kSimKernelArchitectures)));
+      *devices_.back(), *MakeKernelImage(std::as_bytes(bytes), kSimKernelArchitectures)));
 }
 
 void SimHost::Start() {
   MCCS_CHECK(!alive());
-  auto importer = std::make_unique<LocalImporter>();
+  auto importer = std::make_unique<LocalImporter>(/*maps_gpu_memory=*/!options_.kernels);
   importer_ = importer.get();
   std::unique_ptr<DelayedMappings> mappings;
   if (options_.mapping_step_ns > 0) {

@@ -74,6 +74,8 @@ struct WindowPart {
 };
 struct WindowMemory {
   RegionSpan memory;
+  // The rank's process, which copies into memory that the daemon cannot write; null: there is none.
+  KernelProcess* process = nullptr;
   std::shared_ptr<const void> hold = {};
 };
 

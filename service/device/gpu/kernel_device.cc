@@ -12,6 +12,9 @@
 namespace mccs {
 namespace {
 
+// On the grid of more hosts, steps that run one after the other wait for each other in a circle.
+constexpr int32_t kMostGridHosts = 10;
+
 class SharedMemory final : public Region {
  public:
   SharedMemory(SharedRegion memory, size_t bytes)
@@ -42,13 +45,13 @@ Device::Polled KernelDevice::Poll(std::span<Finished> finished) {
 }
 
 absl::StatusOr<std::unique_ptr<DevicePlan>> KernelDevice::Load(PlanToLoad plan) {
-  // On the grid of eleven hosts or more, steps that run one after the other wait for each other in
-  // a circle.
-  if (plan.plan->key.algorithm == Algorithm::kGrid) {
-    if (maps_buffers_) return inner_.Load(std::move(plan));
-    return absl::UnimplementedError(
-        "kernels cannot run an all-to-all on a grid of hosts yet; choose direct exchanges "
-        "(algorithms: rules) or use fewer hosts");
+  // Blocks are ranks, so there are no more hosts.
+  if (plan.plan->key.algorithm == Algorithm::kGrid && plan.plan->blocks > kMostGridHosts) {
+    return absl::UnimplementedError(absl::StrCat("kernels cannot run an all-to-all of ",
+                                                 plan.plan->blocks,
+                                                 " ranks on a grid of hosts yet; choose direct "
+                                                 "exchanges (algorithms: rules) or use at most ",
+                                                 kMostGridHosts, " ranks"));
   }
   return KernelPlan::Make(std::move(plan), [this](uint64_t bytes) { return Allocate(bytes); });
 }

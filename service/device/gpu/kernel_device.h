@@ -20,9 +20,8 @@ namespace mccs {
 
 class KernelDevice final : public Device {
  public:
-  // `maps_buffers`: `inner` has mapped the tenants' memory. LIFETIME: `inner` outlives this.
-  KernelDevice(Device& inner, bool maps_buffers, KernelImage image)
-      : inner_(inner), maps_buffers_(maps_buffers), image_(std::move(image)) {}
+  // LIFETIME: `inner` outlives this.
+  KernelDevice(Device& inner, KernelImage image) : inner_(inner), image_(std::move(image)) {}
 
   MemoryMapper& mapper() override { return inner_.mapper(); }
   // Memory that processes can map.
@@ -35,7 +34,7 @@ class KernelDevice final : public Device {
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
   const KernelImage* kernel_image() const override { return &image_; }
-  bool maps_buffers() const override { return maps_buffers_; }
+  bool maps_buffers() const override { return false; }
   bool lanes_reach_buffers() const override { return false; }
   std::string Description() const override {
     return absl::StrCat("kernels of tenants; ", inner_.Description());
@@ -43,7 +42,6 @@ class KernelDevice final : public Device {
 
  private:
   Device& inner_;
-  const bool maps_buffers_;
   const KernelImage image_;
   KernelCopies copies_;
 };

@@ -52,6 +52,8 @@ class Process final : public KernelProcess {
   explicit Process(KernelPlace place) : place_(std::move(place)) {}
 
   const KernelPlace& place() const override { return place_; }
+  uint64_t StartCopy(uint64_t, uint64_t, uint64_t) override { return 0; }
+  absl::StatusOr<bool> TakeCopied(uint64_t) override { return true; }
   bool alive() const override { return true; }
   const Region* probe() const override { return &probe_; }
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override {

@@ -20,13 +20,18 @@ namespace mccs {
 // Any holder of a handle may import. LIFETIME: buffers outlive what was imported from them.
 class LocalImporter final : public MemoryImporter {
  public:
+  // `maps_gpu_memory`: else buffers are on a GPU and regions of them have no address, unless they
+  // are registered as memory of the host.
+  explicit LocalImporter(bool maps_gpu_memory = true) : maps_gpu_memory_(maps_gpu_memory) {}
+  bool maps_gpu_memory() const { return maps_gpu_memory_; }
+
   using Handle = std::array<uint8_t, wire::kIpcHandleBytes>;
 
   // Makes `memory` importable by the process that calls itself `owner`.
-  Handle Register(std::span<std::byte> memory, pid_t owner) {
+  Handle Register(std::span<std::byte> memory, pid_t owner, bool of_host = false) {
     Handle handle{};
     std::memcpy(handle.data(), &next_, sizeof(next_));
-    entries_[next_++] = {memory, owner};
+    entries_[next_++] = {memory, owner, of_host};
     return handle;
   }
 
@@ -48,7 +53,8 @@ class LocalImporter final : public MemoryImporter {
       return absl::InvalidArgumentError(absl::StrCat(
           "import rejected: the buffer has ", memory.size(), " bytes, ", offer.bytes, " offered"));
     }
-    auto region = std::make_unique<LocalMemory>(memory);
+    const bool mapped = maps_gpu_memory_ || found->second.of_host;
+    auto region = std::make_unique<LocalMemory>(mapped ? memory.data() : nullptr, memory.size());
     if (offer.address != 0) region->SetKernelAccess(KernelAccessOf(offer));
     return region;
   }
@@ -59,8 +65,7 @@ class LocalImporter final : public MemoryImporter {
  private:
   class LocalMemory final : public Region {
    public:
-    explicit LocalMemory(std::span<std::byte> memory)
-        : Region(RegionKind::kTenant, memory.data(), memory.size()) {}
+    LocalMemory(std::byte* address, size_t bytes) : Region(RegionKind::kTenant, address, bytes) {}
   };
 
   static uint64_t NumberOf(std::span<const uint8_t, wire::kIpcHandleBytes> handle) {
@@ -72,8 +77,10 @@ class LocalImporter final : public MemoryImporter {
   struct Entry {
     std::span<std::byte> memory;
     pid_t owner;
+    bool of_host;
   };
 
+  const bool maps_gpu_memory_;
   uint64_t next_ = 1;
   std::map<uint64_t, Entry> entries_;
 };

@@ -3,7 +3,9 @@
 #define MCCS_TESTS_UNIT_DEVICE_LOCAL_KERNEL_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 
 #include "absl/status/status.h"
@@ -24,12 +26,22 @@ class LocalKernel final : public KernelProcess {
     if (const auto broken = broken_.find(region.id()); broken != broken_.end())
       return broken->second;
     const bool known = asked_[region.id()]++ >= kPollsToMap;
-    return known ? reinterpret_cast<uint64_t>(region.address()) : 0;
+    if (!known) return 0;
+    const auto on_gpu = on_gpu_.find(region.id());
+    return reinterpret_cast<uint64_t>(on_gpu == on_gpu_.end() ? region.address() : on_gpu->second);
   }
+  uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) override {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return ++copies_;
+  }
+  absl::StatusOr<bool> TakeCopied(uint64_t /*copy*/) override { return true; }
   bool alive() const override { return alive_; }
   void Die() { alive_ = false; }
   // The region cannot be mapped.
   void Reject(const Region& region, const absl::Status& why) { broken_[region.id()] = why; }
+
+  // Where kernels find a region that the daemon has not mapped.
+  void Place(const Region& region, std::byte* memory) { on_gpu_[region.id()] = memory; }
 
   KernelQueue& queue() { return queue_; }
   const kernels::CommandQueue& shared() const { return shared_; }
@@ -43,8 +55,10 @@ class LocalKernel final : public KernelProcess {
  private:
   const KernelPlace place_;
   bool alive_ = true;
+  uint64_t copies_ = 0;
   std::map<RegionId, int> asked_;
   std::map<RegionId, absl::Status> broken_;
+  std::map<RegionId, std::byte*> on_gpu_;
   kernels::CommandQueue shared_{};
   KernelQueue queue_{*this, shared_};
   kernels::HostKernel kernel_{shared_};

@@ -77,6 +77,38 @@ TEST_F(KernelMappingsTest, TheProcessIsAskedOnce) {
   EXPECT_EQ(*mappings_.AddressOf(other_), 0x1234u);
 }
 
+TEST_F(KernelMappingsTest, ACopyIsCompleteWhenTheProcessSaysSo) {
+  const uint64_t copy = mappings_.StartCopy(kAddress, 0x1000, 64);
+  ASSERT_EQ(Sent<wire::CopyMemory>().size(), 1u);
+  const wire::CopyMemory request = Sent<wire::CopyMemory>()[0];
+  EXPECT_EQ(request.to, kAddress);
+  EXPECT_EQ(request.from, 0x1000u);
+  EXPECT_EQ(request.bytes, 64u);
+  EXPECT_EQ(request.device, kDevice);
+  EXPECT_FALSE(*mappings_.TakeCopied(copy));
+  wire::MemoryCopied answer{};
+  answer.copy = request.copy;
+  ASSERT_TRUE(mappings_.OnCopied(answer).ok());
+  EXPECT_FALSE(mappings_.OnCopied(answer).ok()) << "a second answer";
+  EXPECT_TRUE(*mappings_.TakeCopied(copy));
+  EXPECT_FALSE(mappings_.OnCopied(answer).ok()) << "an answer to no copy";
+}
+
+TEST_F(KernelMappingsTest, ACopyThatFailsOrWhoseProcessEndsIsAnError) {
+  const uint64_t failed = mappings_.StartCopy(kAddress, 0x1000, 64);
+  const uint64_t unfinished = mappings_.StartCopy(kAddress, 0x1000, 64);
+  wire::MemoryCopied answer{};
+  answer.copy = failed;
+  answer.status.error = wire::ErrorClass::kSystem;
+  std::strcpy(answer.status.text, "CUDA_ERROR_INVALID_VALUE");
+  ASSERT_TRUE(mappings_.OnCopied(answer).ok());
+  EXPECT_THAT(std::string(mappings_.TakeCopied(failed).status().message()),
+              testing::HasSubstr("CUDA_ERROR_INVALID_VALUE"));
+  EXPECT_FALSE(*mappings_.TakeCopied(unfinished));
+  mappings_.End();
+  EXPECT_FALSE(mappings_.TakeCopied(unfinished).ok());
+}
+
 TEST_F(KernelMappingsTest, ItsOwnMemoryNeedsNoMapping) {
   EXPECT_EQ(*mappings_.AddressOf(Memory(kProcess)), kAddress);
   EXPECT_TRUE(sent_.empty());

@@ -458,20 +458,6 @@ TEST_F(RankEndpointGroupsTest, RejectsMessagesWithInvalidPeerOrBuffer) {
   EXPECT_FALSE(endpoint_->TakeMessage().ok());
 }
 
-TEST_F(RankEndpointGroupsTest, RejectsMessagesInMemoryThatTheDaemonHasNotMapped) {
-  CpuDevice device({}, std::make_unique<GpuImporter>());
-  endpoint_.reset();
-  buffers_ = std::make_unique<BufferRegistry>(device, quota_, "blue");
-  buffer_ =
-      RegisterNow(*buffers_, {.fd = {}, .bytes = kBytes, .owner = 7, .address = 0x1000})->value();
-  Renew();
-  Push(Send(1, 0, /*more=*/false));
-  const auto taken = endpoint_->TakeMessage();
-  EXPECT_THAT(taken.status().message(), HasSubstr("memory on a GPU"));
-  endpoint_.reset();
-  buffers_.reset();
-}
-
 TEST_F(RankEndpointGroupsTest, ReleaseDropsTheMessagesBuffers) {
   Push(Send(1, 2));
   ASSERT_NE(Take(), nullptr);

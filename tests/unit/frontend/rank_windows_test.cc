@@ -40,23 +40,6 @@ TEST_F(RankWindowsTest, AWindowIsOpenUntilItIsClosed) {
   EXPECT_EQ(GetView(1), State::kGone);
 }
 
-// The daemon must not follow a null address, whatever a put names.
-TEST_F(RankWindowsTest, MemoryThatTheDaemonHasNotMappedTakesNoPuts) {
-  CpuDevice device({}, std::make_unique<GpuImporter>());
-  BufferRegistry buffers(device, quota_, "blue");
-  const auto buffer =
-      RegisterNow(buffers, {.fd = {}, .bytes = kBytes, .owner = 7, .address = 0x1000});
-  ASSERT_TRUE(buffer.ok()) << buffer.status();
-  RankWindows windows(Rank(1), buffers);
-  wire::RegisterWindow request{};
-  request.number = 1;
-  request.bytes = 100;
-  request.memory.id = buffer->value();
-  ASSERT_TRUE(windows.Open(request).ok());
-  EXPECT_THAT(windows.Find({.number = 1, .offset = 0, .bytes = 8}).status().message(),
-              HasSubstr("memory on a GPU"));
-}
-
 TEST_F(RankWindowsTest, AFailedRegistrationUsesItsNumber) {
   const uint64_t before = windows_.changes();
   EXPECT_TRUE(Open(1, 0, 0).ok()) << "the registration failed in the process";

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "tests/unit/device/local_kernel.h"
 #include "tests/unit/device/process_memory.h"
 
 namespace mccs {
@@ -34,11 +37,16 @@ class OneWindow final : public WindowPort {
     if (part.offset > kWindowBytes || part.bytes > kWindowBytes - part.offset) {
       return absl::InvalidArgumentError("leaves the window");
     }
-    return WindowMemory{.memory = SpanAt(memory.data() + part.offset, std::min(part.bytes, room)),
+    const RegionSpan whole =
+        region == nullptr ? SpanAt(memory.data(), kWindowBytes) : WholeOf(*region);
+    return WindowMemory{.memory = whole.Part(part.offset, std::min(part.bytes, room)),
+                        .process = process,
                         .hold = held};
   }
   WindowView view{.state = WindowView::State::kOpen, .bytes = kWindowBytes};
   uint64_t room = kWindowBytes;
+  const Region* region = nullptr;  // instead of `memory`
+  KernelProcess* process = nullptr;
   mutable std::array<std::byte, kWindowBytes> memory{};
   std::shared_ptr<const void> held = std::make_shared<int>(0);
 };
@@ -221,6 +229,101 @@ TEST_F(PeerPutsTest, RejectsInvalidSlices) {
   ASSERT_TRUE(Put(8, 1).ok());
   ASSERT_TRUE(OnWindowReply(1, kWindowBytes).ok());
   EXPECT_TRUE(absl::IsDataLoss(OnWindowReply(1, 8)));  // answered before
+}
+
+// ---- A window on a GPU --------------------------------------------------------------------------
+
+class GpuWindow final : public Region {
+ public:
+  GpuWindow() : Region(RegionKind::kTenant, nullptr, kWindowBytes) {}
+};
+
+class PutsIntoGpuTest : public PeerPutsTest {
+ protected:
+  PutsIntoGpuTest() {
+    kernel_.Place(window_, port_.memory.data());
+    port_.region = &window_;
+    port_.process = &kernel_;
+  }
+  // A slice of 8 bytes that arrives: its bytes are written where they land.
+  PeerPuts::Slice Arrive(SliceNumber number, MessageTag::Kind kind, std::byte value) {
+    PeerPuts::Slice slice = Coming(8 * (number - 3), 8);
+    slice.number = number;
+    slice.tag.kind = kind;
+    const std::optional<RegionSpan> place = on_gpu_.FindDestination(slice);
+    EXPECT_TRUE(place.has_value());
+    std::fill_n(place->address(), 8, value);
+    slice.landing = Landing::kDirect;
+    on_gpu_.Landed(0, number);
+    EXPECT_TRUE(on_gpu_.OnSlice(slice).ok());
+    return slice;
+  }
+  void PollUntilIdle() {
+    for (int i = 0; i < 20 && on_gpu_.copying(0); ++i) ASSERT_TRUE(on_gpu_.PollCopies(0).ok());
+  }
+  bool Signalled() {
+    std::vector<OpenMessage> done;
+    return signals_.TakeComplete(done);
+  }
+
+  LocalKernel kernel_;
+  GpuWindow window_;
+  std::vector<SliceNumber> released_;
+  PeerPuts on_gpu_{
+      {.signals = &signals_,
+       .port_of = [this](Rank) { return here_ ? &port_ : nullptr; },
+       .is_mapped = [](const RegionSpan& span) { return span.region->address() != nullptr; },
+       .may_receive =
+           [](const RankPair& pair) {
+             return pair == RankPair{kTheirs, kOurs};
+           },
+       .may_send = [](const RankPair&) { return false; },
+       .home_of = [](const RankPair&) { return 0; },
+       .outbox_of = [this](const RankPair&) -> Outbox& { return outbox_; },
+       .release = [this](int, SliceNumber number) { released_.push_back(number); },
+       .copies = {.allocate = [](uint64_t bytes) -> absl::StatusOr<std::unique_ptr<Region>> {
+                    return std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes));
+                  },
+                  .slice_bytes = 8,
+                  .slots = 4},
+       .slice_bytes = 8}};
+};
+
+TEST_F(PutsIntoGpuTest, TheProcessCopiesASliceBeforeItIsReleased) {
+  const PeerPuts::Slice slice = Arrive(3, MessageTag::Kind::kPut, std::byte{7});
+  EXPECT_TRUE(on_gpu_.Keeps(slice));
+  EXPECT_TRUE(on_gpu_.WritesInto(kOurs, 1));
+  EXPECT_EQ(port_.memory[0], std::byte{0});
+  EXPECT_TRUE(released_.empty());
+  PollUntilIdle();
+  EXPECT_EQ(port_.memory[0], std::byte{7});
+  EXPECT_EQ(released_, std::vector<SliceNumber>{3});
+  EXPECT_FALSE(on_gpu_.WritesInto(kOurs, 1));
+}
+
+TEST_F(PutsIntoGpuTest, ASignalWaitsForTheDataBeforeIt) {
+  PostedMessage wait;
+  wait.kind = OpKind::kWaitSignal;
+  wait.awaited = 1;
+  signals_.Wait({.call = &wait, .pair = {kTheirs, kOurs}, .number = 1});
+  Arrive(3, MessageTag::Kind::kPut, std::byte{7});
+  PeerPuts::Slice signal = Coming(0, 0);
+  signal.number = 4;
+  ASSERT_TRUE(on_gpu_.OnSlice(signal).ok());
+  EXPECT_TRUE(on_gpu_.Keeps(signal));
+  EXPECT_FALSE(Signalled());
+  PollUntilIdle();
+  EXPECT_TRUE(Signalled());
+  EXPECT_EQ(released_, (std::vector<SliceNumber>{3, 4}));
+}
+
+TEST_F(PutsIntoGpuTest, AProcessThatCannotCopyEndsTheCommunicator) {
+  kernel_.Reject(window_, absl::UnavailableError("no such context"));
+  Arrive(3, MessageTag::Kind::kSignal, std::byte{7});
+  absl::Status status;
+  for (int i = 0; i < 20 && status.ok(); ++i) status = on_gpu_.PollCopies(0).status();
+  EXPECT_THAT(status.message(), HasSubstr("no such context"));
+  EXPECT_FALSE(Signalled());
 }
 
 }  // namespace peer_puts_test

@@ -277,6 +277,7 @@ void FakeDaemon::Admit(std::vector<Join>& joins) {
     reply.rank = join.rank;
     reply.ranks = join.ranks;
     reply.role = role_;
+    for (const int rank : on_host_) reply.on_host[reply.local_ranks++] = rank;
     reply.stages_collectives = staged_.empty() ? 0 : 1;
     staged_.copy(reply.staged_text, sizeof(reply.staged_text) - 1);
     std::vector<int> fds{member->memory.fd()};
@@ -483,6 +484,11 @@ void FakeDaemon::SetKernelUse(wire::KernelRole role, const std::string& staged) 
   std::lock_guard lock(mutex_);
   role_ = role;
   staged_ = staged;
+}
+
+void FakeDaemon::PutOnOneHost(std::vector<int> ranks) {
+  std::lock_guard lock(mutex_);
+  on_host_ = std::move(ranks);
 }
 
 wire::MemoryMapped FakeDaemon::AskToMap(const wire::MapMemory& request) {

@@ -47,6 +47,8 @@ class FakeDaemon {
   // The ranks of the next communicators have this role, and stage their collectives for this
   // reason; empty: they do not.
   void SetKernelUse(wire::KernelRole role, const std::string& staged = "");
+  // These ranks of the next communicators are on one host.
+  void PutOnOneHost(std::vector<int> ranks);
   // Asks the newest process to map memory for its kernels, and waits for the answer.
   wire::MemoryMapped AskToMap(const wire::MapMemory& request);
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
@@ -186,6 +188,7 @@ class FakeDaemon {
   KernelImageOffer image_;
   wire::KernelRole role_ = wire::KernelRole::kNone;
   std::string staged_;
+  std::vector<int> on_host_;
   std::optional<wire::MemoryMapped> mapped_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id

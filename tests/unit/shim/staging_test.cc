@@ -1,7 +1,9 @@
 // Buffers that cannot be shared with the daemon: which data is copied, when, and through which
 // memory.
 #include <cstring>
+#include <span>
 
+#include "base/sealed_file.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 extern "C" ncclResult_t ncclPutSignal(const void* from, size_t count, ncclDataType_t type, int peer,
@@ -183,15 +185,47 @@ TEST_F(Staging, MemoryOfTheHostStaysMappedAfterAnAbort) {
   EXPECT_TRUE(Synchronize(stream)) << "the copy out reads the memory";
 }
 
-TEST_F(Staging, PutsAreRefusedIfTheDaemonMapsNoGpuMemory) {
+TEST_F(Staging, PutsUseMemoryOfTheHostIfTheDaemonMapsNoGpuMemory) {
   daemon_.MapNoGpuMemory();
   MakeRanks(2);
   int* device = Buffer<int>({3, 4});
   ncclWindow_t window = nullptr;
   ASSERT_EQ(ncclCommWindowRegister(comms_[0], device, 2 * sizeof(int), &window, 0), ncclSuccess);
-  EXPECT_EQ(ncclPutSignal(device, 2, ncclInt, 1, window, 0, 0, 0, 0, comms_[0], nullptr),
-            ncclInvalidUsage);
-  EXPECT_THAT(LastError(comms_[0]), HasSubstr("cannot put into the memory of GPUs yet"));
+  CUstream stream = Stream();
+  ASSERT_EQ(ncclPutSignal(device, 2, ncclInt, 1, window, 0, 0, 0, 0, comms_[0], stream),
+            ncclSuccess)
+      << LastError(comms_[0]);
+  EXPECT_EQ(KindsOn(stream)[0], Enqueued::kCopy);
+}
+
+TEST_F(Staging, MessagesOnOneHostAreCopiedByKernels) {
+  daemon_.MapNoGpuMemory();
+  constexpr char kImage[] = "an image of the fake daemon";
+  daemon_.GiveKernelImage(*MakeSealedFile("test", std::as_bytes(std::span(kImage))), sizeof(kImage),
+                          "sm_90");
+  daemon_.PutOnOneHost({0, 1});
+  MakeRanks(3);
+  CUstream stream = Stream();
+  int* device = Buffer<int>({3, 4});
+  daemon_.HoldRings(true);
+  ASSERT_EQ(ncclSend(device, 2, ncclInt, 1, comms_[0], stream), ncclSuccess);
+  EXPECT_THAT(KindsOn(stream), testing::Not(testing::Contains(Enqueued::kCopy)));
+  ASSERT_EQ(ncclSend(device, 2, ncclInt, 2, comms_[0], stream), ncclSuccess);
+  EXPECT_THAT(KindsOn(stream), testing::Contains(Enqueued::kCopy)) << "to another host";
+  daemon_.HoldRings(false);
+}
+
+TEST_F(Staging, MessagesOfARankWithoutKernelsAreStaged) {
+  daemon_.MapNoGpuMemory();
+  daemon_.SetKernelUse(wire::KernelRole::kSharesWithOther);
+  daemon_.PutOnOneHost({0, 1});
+  MakeRanks(2);
+  CUstream stream = Stream();
+  int* device = Buffer<int>({3, 4});
+  daemon_.HoldRings(true);
+  ASSERT_EQ(ncclSend(device, 2, ncclInt, 1, comms_[0], stream), ncclSuccess);
+  EXPECT_THAT(KindsOn(stream), testing::Contains(Enqueued::kCopy));
+  daemon_.HoldRings(false);
 }
 
 // A graph may be launched on any stream, concurrently with calls on the captured stream.

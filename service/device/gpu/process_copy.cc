@@ -1,0 +1,16 @@
+#include "service/device/gpu/process_copy.h"
+
+#include "base/status_macros.h"
+
+namespace mccs {
+
+absl::StatusOr<bool> ProcessCopy::Advance() {
+  if (number_.has_value()) return process_.TakeCopied(*number_);
+  MCCS_ASSIGN_OR_RETURN(const uint64_t from, process_.AddressOf(*from_.region));
+  MCCS_ASSIGN_OR_RETURN(const uint64_t to, process_.AddressOf(*to_.region));
+  if (from == 0 || to == 0) return false;
+  number_ = process_.StartCopy(to + to_.offset, from + from_.offset, to_.bytes);
+  return false;
+}
+
+}  // namespace mccs
