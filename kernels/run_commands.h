@@ -290,18 +290,30 @@ MCCS_HOST_DEVICE bool AwaitCommand(const Block& block, const EndWords& end, uint
     block.Sync();
     const bool published = memory.published, done = memory.done;
     block.Sync();
-    if (done) return false;
     if (published) return true;
+    if (done) return false;
     block.Pause();
   }
 }
 
+// Loads the command. False: it is not this kernel's, because the done word was reached before the
+// command was published. The word is read again for that, at the same time as the command. Stopped
+// commands belong to every kernel, also to one that begins after its communicator has ended.
 template <typename Block>
-MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, uint64_t number,
-                                 BlockWords& words) {
-  CopyIn(block, &end.queue->commands[number % kQueueCommands], sizeof(Command),
-         &block.memory().command);
+MCCS_HOST_DEVICE bool TakeCommand(const Block& block, const EndWords& end, uint64_t number) {
+  const Team team = block.team();
+  BlockMemory& memory = block.memory();
+  CopyIn(block, &end.queue->commands[number % kQueueCommands], sizeof(Command), &memory.command);
+  if (team.index == team.threads / 2)
+    memory.done = end.Done() && LoadWord(&end.queue->stopped) == 0;
   block.Sync();
+  const bool done = memory.done;
+  block.Sync();
+  return !done;
+}
+
+template <typename Block>
+MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, BlockWords& words) {
   const Command& command = block.memory().command;
   RunCopies(block, command);
   for (uint32_t p = block.index(); p < command.programs; p += block.blocks()) {
@@ -338,7 +350,8 @@ MCCS_HOST_DEVICE void RunCommands(const Block& block, CommandQueue& queue, Block
   const EndWords end{&queue, done, target};
   uint64_t number = LoadWord(&queue.finished);
   while (AwaitCommand(block, end, number)) {
-    RunCommand(block, end, number, words);
+    if (!TakeCommand(block, end, number)) return;
+    RunCommand(block, end, words);
     if (!FinishCommand(block, end, queue, number, words)) return;
     ++number;
   }

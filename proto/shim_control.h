@@ -60,7 +60,8 @@
 //                    ◄─────────── UnmapMemory       no kernel uses it any more
 //   MemoryUnmapped   ───────────►
 //
-// It asks the process to copy what another host has put into a window on a GPU:
+// It asks the process to copy a put into its window on a GPU: from another host, or from a rank of
+// this host that runs no kernels:
 //
 //                    ◄─────────── CopyMemory
 //   MemoryCopied     ───────────►
@@ -164,9 +165,9 @@ struct HelloReply {
   static constexpr MessageKind kKind = MessageKind::kHelloReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t version;  // the wire version to use
-  uint32_t
-      stages_messages;  // 1: the daemon maps no GPU memory; it sends and receives in kHostMemory
+  uint32_t version;          // the wire version to use
+  uint32_t stages_messages;  // 1: the daemon maps no GPU memory: kernels run the calls, and
+                             // messages of other hosts are kHostMemory
   char build[64];
   // The image of kRunCommandsKernel, a file sealed against all changes (base/sealed_file.h), for
   // cuLibraryLoadData. 0: calls need no kernels.
@@ -285,7 +286,7 @@ struct CommInit {
   CommOptions options;
 };
 
-inline constexpr size_t kStagedTextBytes = 380;
+inline constexpr size_t kStagedTextBytes = 768;
 inline constexpr uint32_t kNoCommHandle = 0xffffffff;
 inline constexpr int32_t kNoColor = -1;
 

@@ -32,8 +32,11 @@ int Advance(void* state, MccsEmulatedWait* wait) {
   for (int i = 0; i < kMovesAtOnce; ++i) {
     // The bell rings after what the kernel looks at below has changed.
     const uint64_t bell = kernels::LoadWord(&run.queue.bell);
-    if (static_cast<int64_t>(kernels::LoadWord(run.done) - run.target) >= 0)
+    if (static_cast<int64_t>(kernels::LoadWord(run.done) - run.target) >= 0) {
+      // As the kernel on a GPU: commands that were stopped before it began count as finished.
+      if (kernels::LoadWord(&run.queue.stopped) != 0) run.kernel.Advance();
       return MCCS_EMULATED_FINISHED;
+    }
     if (run.kernel.Advance()) continue;
     *wait = {.word = &run.queue.bell, .value = bell + 1};
     return MCCS_EMULATED_WAITING;

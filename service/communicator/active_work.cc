@@ -72,6 +72,8 @@ ActiveWork::ActiveWork(const Options& options)
                  .open_lane = [lanes = &formation_.lanes->messages()](
                                   HostIndex host,
                                   int lane) { return lanes->SendTo(MessageChannel(lane), host); },
+                 .allocate = [lanes = &formation_.lanes->messages()](
+                                 uint64_t bytes) { return lanes->AllocateMemory(bytes); },
                  .most_lanes = MessageLanesOf(formation_),
                  .home_lanes = HomeLanesOf(formation_),
                  .home_of =

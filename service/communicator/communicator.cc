@@ -379,8 +379,9 @@ void Communicator::Activate() {
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
                  " channels, strategy ", formation_.strategy->origin);
-  const Roll roll{.ranks = layout.rank_count(),
-                  .on_host = layout.hosts[static_cast<size_t>(formation_.members->self.value())]};
+  const RosterRanks roster{
+      .ranks = layout.rank_count(),
+      .on_host = layout.hosts[static_cast<size_t>(formation_.members->self.value())]};
   const std::string& staged = kernel_ranks_->staged();
   if (!staged.empty())
     env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
@@ -388,7 +389,7 @@ void Communicator::Activate() {
     RankPort* const port = locals_[i].port;
     if (port == nullptr) continue;
     port->SetKernelUse(kernel_ranks_->UseOf(LocalIndex(static_cast<int32_t>(i))));
-    port->InitDone(absl::OkStatus(), id(), roll);
+    port->InitDone(absl::OkStatus(), id(), roster);
   }
   reporter_.SetStaged(staged);
   reporter_.Report(done(), absl::OkStatus());
@@ -413,7 +414,7 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
     FailPorts(named);
   }
   for (const LocalRank& local : locals_) {
-    if (forming && local.port != nullptr) local.port->InitDone(named, id(), Roll{});
+    if (forming && local.port != nullptr) local.port->InitDone(named, id(), RosterRanks{});
   }
   if (!options.revoked) splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);

@@ -61,13 +61,17 @@ inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
           .owner_device = offer.device};
 }
 
+class KernelProcess;
 class KernelQueue;
 class MemoryMapper;
 
-// A copy between buffers of two ranks on this host, by the kernel of one of them.
+// A copy between memory of two ranks on this host.
 struct RegionCopy {
   RegionSpan from, to;  // of the same length
+  // The kernel that copies; null: `process` does, by a thread. Then `from` is host memory, and `to`
+  // is memory of the process on its GPU.
   KernelQueue* queue = nullptr;
+  KernelProcess* process = nullptr;
 };
 
 class Device {
@@ -121,10 +125,8 @@ class Device {
   // unknown.
   virtual uint64_t memory_bps() const { return 0; }
 
-  // The daemon can read and write tenants' memory on the device. Otherwise only kernels can, and
-  // regions of it have no address.
-  virtual bool maps_buffers() const { return true; }
   // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
+  // Only they reach memory on GPUs, and regions of it have no address.
   virtual bool uses_kernels() const { return false; }
   // The image that those processes load. Null: none. LIFETIME: that of the device.
   virtual const KernelImage* kernel_image() const { return nullptr; }
@@ -143,6 +145,11 @@ class Device {
   friend struct PendingMemOps;
   uint64_t inline_bytes_ = 0;
 };
+
+// Whether the daemon can read and write the memory.
+inline bool IsMapped(const Device& device, const RegionSpan& memory) {
+  return !device.uses_kernels() || memory.region->address() != nullptr;
+}
 
 // All MemOps in the device of one owner.
 struct MemOpOwner {

@@ -152,7 +152,7 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
     if (HasPeer(record.op)) {
       ResolvedMessage& message = group.messages.emplace_back();
       MCCS_ASSIGN_OR_RETURN(message, ResolveMessage(record, buffers_));
-      message.queue = queue;
+      message.queue = queues_.ForMessages(queue);
       continue;
     }
     Collective& call = group.collectives.emplace_back();

@@ -72,6 +72,7 @@ absl::Status KernelMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
 }
 
 uint64_t KernelMappings::StartCopy(uint64_t to, uint64_t from, uint64_t bytes) {
+  if (copies_.size() == kMostCopies) return 0;
   const uint64_t number = std::exchange(next_copy_, next_copy_ + step_);
   copies_.try_emplace(number);
   wire::CopyMemory message{};

@@ -83,6 +83,8 @@ class KernelMappings final : public KernelProcess {
 
   void RequestUnmap(Mapping& mapping);
   static constexpr size_t kSweptAtOnce = 4;
+  // At a time: their messages fit the socket of a process that is busy.
+  static constexpr size_t kMostCopies = 64;
 
   const KernelPlace place_;
   const uint64_t step_;

@@ -193,7 +193,7 @@ absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
   MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.PostedAt(record.ready_slot));
   if (HasPeer(record.op)) {
     MCCS_ASSIGN_OR_RETURN(ResolvedMessage message, ResolveMessage(record, buffers_));
-    message.queue = queue;
+    message.queue = queues_.ForMessages(queue);
     messages_.push_back(std::move(message));
     return absl::OkStatus();
   }

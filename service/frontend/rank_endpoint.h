@@ -67,15 +67,15 @@ class RankEndpoint final : public RankPort {
     if (memory.ok()) memory->process = queues_.process();
     return memory;
   }
-  void InitDone(const absl::Status& status, CommId id, const Roll& roll) override {
-    caller_.ranks = roll.ranks;
-    on_host_.assign(roll.on_host.begin(), roll.on_host.end());
+  void InitDone(const absl::Status& status, CommId id, const RosterRanks& roster) override {
+    caller_.ranks = roster.ranks;
+    on_host_.assign(roster.on_host.begin(), roster.on_host.end());
     listener_.init_done(status, id);
   }
   KernelProcess* kernels() override { return queues_.process(); }
   void SetKernelUse(const KernelUse& use) override {
     kernel_use_ = use;
-    queues_.SetServed(use.role == wire::KernelRole::kRunsPlans);
+    queues_.SetUse(use);
   }
   absl::Status JoinSplit(uint64_t request, const JoinRequest& join) override {
     return listener_.join_split(request, join);

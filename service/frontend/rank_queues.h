@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/shared_region.h"
 #include "kernels/kernel_region.h"
+#include "service/communicator/links/rank_port.h"
 #include "service/device/gpu/kernel_queue.h"
 
 namespace mccs {
@@ -25,8 +26,11 @@ class RankQueues {
 
   KernelProcess* process() const { return process_; }
 
-  // Whether the rank's kernels take commands; initially they do.
-  void SetServed(bool served) { served_ = served; }
+  // Initially the rank's kernels take commands, and reach the memory of the other ranks here.
+  void SetUse(const KernelUse& use) {
+    served_ = use.role == wire::KernelRole::kRunsPlans;
+    copies_messages_ = served_ && use.staged.empty();
+  }
 
   // The queue of a ready slot, or of a captured slot; null: no kernel takes commands.
   // kInvalidArgument: no such slot.
@@ -38,6 +42,8 @@ class RankQueues {
   }
   // The rank's kernels have ended, and no other one will run.
   void End();
+  // The queue, if its kernel can copy messages; else null.
+  KernelQueue* ForMessages(KernelQueue* queue) const { return copies_messages_ ? queue : nullptr; }
   // A done word has advanced.
   void RingPosted();
   void RingCaptured(uint32_t slot);
@@ -52,6 +58,7 @@ class RankQueues {
 
   KernelProcess* process_ = nullptr;
   bool served_ = true;
+  bool copies_messages_ = true;
   bool ended_ = false;
   SharedRegion memory_;
   Queues posted_;

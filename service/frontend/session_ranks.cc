@@ -55,7 +55,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   }
   wire::HelloReply reply{};
   reply.version = version;
-  reply.stages_messages = env_.device->maps_buffers() ? 0 : 1;
+  reply.stages_messages = env_.device->uses_kernels() ? 1 : 0;
   std::strncpy(reply.build, "mccsd " MCCS_VERSION, sizeof(reply.build) - 1);
   if (!status.ok()) {
     Answer(hello.header.request, status, reply);

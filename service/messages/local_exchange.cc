@@ -18,10 +18,6 @@ KernelQueue* QueueOf(const OpenMessage& send, const OpenMessage& receive) {
 
 }  // namespace
 
-bool IsMapped(const Device& device, const RegionSpan& memory) {
-  return device.maps_buffers() || memory.region->address() != nullptr;
-}
-
 absl::Status NotMapped(const OpenMessage& call) {
   return absl::InvalidArgumentError(absl::StrCat(
       Describe(call),
@@ -31,7 +27,7 @@ absl::Status NotMapped(const OpenMessage& call) {
 
 DeviceCopy::DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner)
     : job_(job),
-      on_gpu_(job.bytes > 0 && !(IsMapped(device, job.from) && IsMapped(device, job.to))) {
+      mapped_(job.bytes == 0 || (IsMapped(device, job.from) && IsMapped(device, job.to))) {
   // In-place: nothing to copy.
   if (job_.from.region == job_.to.region && job_.from.offset == job_.to.offset)
     submitted_ = job_.bytes;
@@ -39,20 +35,21 @@ DeviceCopy::DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner)
 }
 
 bool DeviceCopy::IsPossible(const Device& device, const Job& job) {
-  return job.bytes == 0 || job.queue != nullptr ||
-         (IsMapped(device, job.from) && IsMapped(device, job.to));
+  if (job.bytes == 0 || job.queue != nullptr) return true;
+  return IsMapped(device, job.from) && (IsMapped(device, job.to) || job.process != nullptr);
 }
 
 bool DeviceCopy::Advance(Device& device, bool* moved) {
-  return on_gpu_ ? AdvanceOnGpu(device, moved) : AdvanceMapped(device, moved);
+  return mapped_ ? AdvanceMapped(device, moved) : AdvanceUnmapped(device, moved);
 }
 
-bool DeviceCopy::AdvanceOnGpu(Device& device, bool* moved) {
+bool DeviceCopy::AdvanceUnmapped(Device& device, bool* moved) {
   PendingMemOps& whole = parts_[0].mem_ops;
   if (submitted_ < job_.bytes) {
     whole.Submit(device, RegionCopy{.from = job_.from.Part(0, job_.bytes),
                                     .to = job_.to.Part(0, job_.bytes),
-                                    .queue = job_.queue});
+                                    .queue = job_.queue,
+                                    .process = job_.process});
     submitted_ = job_.bytes;
     *moved = true;
   }
@@ -208,37 +205,21 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
           absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
                        " bytes from offset ", put.window_offset, " on"));
     }
-    MCCS_ASSIGN_OR_RETURN(pair.copy, MakeCopy(call, std::move(window)));
+    const DeviceCopy::Job job{.from = call.memory(),
+                              .to = window.memory,
+                              .bytes = call.bytes(),
+                              .queue = put.queue,
+                              .process = window.process};
+    if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
+    pair.copy = std::make_unique<Copy>(
+        Copy{.window = std::move(window.hold), .copy = {*parts_.device, job, &mem_ops_}});
   }
-  MCCS_ASSIGN_OR_RETURN(const bool complete, Advance(*pair.copy, moved));
-  return complete ? Progress::kComplete : Progress::kUnderWay;
-}
-
-absl::StatusOr<std::unique_ptr<LocalPuts::Copy>> LocalPuts::MakeCopy(const OpenMessage& call,
-                                                                     WindowMemory window) {
-  auto copy = std::make_unique<Copy>();
-  copy->window = std::move(window.hold);
-  const DeviceCopy::Job job{
-      .from = call.memory(), .to = window.memory, .bytes = call.bytes(), .queue = call.call->queue};
-  if (DeviceCopy::IsPossible(*parts_.device, job)) {
-    copy->by_device.emplace(*parts_.device, job, &mem_ops_);
-  } else if (window.process != nullptr && IsMapped(*parts_.device, call.memory())) {
-    copy->by_process.emplace(*window.process, call.memory().Part(0, call.bytes()),
-                             window.memory.Part(0, call.bytes()));
-  } else {
-    return NotMapped(call);
-  }
-  return copy;
-}
-
-absl::StatusOr<bool> LocalPuts::Advance(Copy& copy, bool* moved) {
-  if (copy.by_device.has_value()) return copy.by_device->Advance(*parts_.device, moved);
-  return copy.by_process->Advance();
+  return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
 }
 
 void LocalPuts::Stop() {
   for (const Pair* pair : busy_) {
-    if (pair->copy != nullptr && pair->copy->by_device.has_value()) pair->copy->by_device->Stop();
+    if (pair->copy != nullptr) pair->copy->copy.Stop();
   }
 }
 

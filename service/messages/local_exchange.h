@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
-#include "service/device/gpu/process_copy.h"
 #include "service/messages/open_message.h"
 #include "service/messages/signal_counts.h"
 
@@ -34,7 +33,8 @@ class DeviceCopy {
     RegionSpan from;
     RegionSpan to;
     uint64_t bytes = 0;
-    KernelQueue* queue = nullptr;  // whose kernel may copy
+    KernelQueue* queue = nullptr;      // whose kernel can copy
+    KernelProcess* process = nullptr;  // of `to`, which can copy from what the daemon has mapped
   };
   // `owner`: of all copies together. It checks its status.
   DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner);
@@ -49,7 +49,7 @@ class DeviceCopy {
 
  private:
   bool AdvanceMapped(Device& device, bool* moved);
-  bool AdvanceOnGpu(Device& device, bool* moved);
+  bool AdvanceUnmapped(Device& device, bool* moved);
 
   // Parts in the device at a time: enough for all its workers.
   static constexpr size_t kParts = 4;
@@ -65,13 +65,11 @@ class DeviceCopy {
   };
 
   Job job_;
-  const bool on_gpu_;
+  const bool mapped_;
   uint64_t submitted_ = 0;  // bytes
   std::array<Part, kParts> parts_;
 };
 
-// Whether the daemon can read and write the memory.
-bool IsMapped(const Device& device, const RegionSpan& memory);
 // The error of a call whose memory neither the daemon nor a kernel can copy: kInvalidArgument.
 absl::Status NotMapped(const OpenMessage& call);
 
@@ -177,10 +175,8 @@ class LocalPuts {
 
  private:
   struct Copy {
-    std::shared_ptr<const void> window = nullptr;  // held during the copy
-    // One of the two.
-    std::optional<DeviceCopy> by_device = std::nullopt;
-    std::optional<ProcessCopy> by_process = std::nullopt;
+    std::shared_ptr<const void> window;  // held during the copy
+    DeviceCopy copy;
   };
   struct Pair {
     std::deque<OpenMessage> calls;  // the front one is in progress
@@ -190,9 +186,6 @@ class LocalPuts {
   enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
   // Advances the pair's front call.
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
-  // True: it is complete.
-  absl::StatusOr<bool> Advance(Copy& copy, bool* moved);
-  absl::StatusOr<std::unique_ptr<Copy>> MakeCopy(const OpenMessage& call, WindowMemory window);
 
   const Parts parts_;
   MemOpOwner mem_ops_;

@@ -159,8 +159,8 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
             },
         .signals = &signals_,
         .port_of = [this](Rank rank) { return PortOf(rank); },
-        .is_mapped = [this](const RegionSpan& memory) { return IsMapped(device_, memory); },
-        .allocate = [this](uint64_t bytes) { return device_.Allocate(bytes); }});
+        .device = &device_,
+        .allocate = options_.allocate});
   }
   return *peer;
 }
@@ -198,6 +198,13 @@ bool MessageLoop::has_pending_calls() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& local) {
     return local.port != nullptr && local.port->HasMessages();
   });
+}
+
+bool MessageLoop::quiescent() const {
+  return local_.quiescent() && local_puts_.quiescent() &&
+         std::ranges::all_of(peers_, [](const std::unique_ptr<PeerMessages>& peer) {
+           return peer == nullptr || peer->quiescent();
+         });
 }
 
 bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {

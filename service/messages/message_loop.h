@@ -41,6 +41,8 @@ class MessageLoop {
     uint32_t slots = 0;        // likewise
     // A message lane to a host; opens it on first use.
     std::function<SendLane*(HostIndex, int lane)> open_lane;
+    // Memory of the lanes, for what arrives for windows on GPUs.
+    std::function<absl::StatusOr<std::shared_ptr<Region>>(uint64_t bytes)> allocate = {};
     // As PeerMessages'.
     int most_lanes = 1;
     int home_lanes = 1;
@@ -70,7 +72,7 @@ class MessageLoop {
   bool has_pending_calls() const;
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
-  bool quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
+  bool quiescent() const;
   // The communicator has failed: without further Poll(), quiescent() becomes true soon.
   void Stop() {
     local_.Stop();

@@ -18,13 +18,13 @@ PeerMessages::PeerMessages(Options options)
     : options_(std::move(options)),
       puts_({.signals = options_.signals,
              .port_of = options_.port_of,
-             .is_mapped = options_.is_mapped,
              .may_receive = options_.may_receive,
              .may_send = options_.may_send,
              .home_of = options_.home_of,
              .outbox_of = [this](const RankPair& pair) -> Outbox& { return HomeOutbox(pair); },
              .release = [this](int lane, SliceNumber n) { LaneAt(lane).Release(n); },
-             .copies = {.allocate = options_.allocate,
+             .copies = {.device = options_.device,
+                        .allocate = options_.allocate,
                         .slice_bytes = options_.slice_bytes,
                         .slots = options_.slots},
              .slice_bytes = options_.slice_bytes}) {}
@@ -132,7 +132,7 @@ void PeerMessages::StartTransfers(const OpenMessage& send, const Striping& strip
 // ---- Incoming -----------------------------------------------------------------------------------
 
 absl::Status PeerMessages::OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) {
-  puts_.Landed(slice.lane, slice.number);
+  std::optional<WindowMemory> window = puts_.Landed(slice.lane, slice.number);
   switch (slice.tag.kind) {
     case MessageTag::Kind::kAnnouncement:
       return OnAnnouncement(slice);
@@ -145,7 +145,7 @@ absl::Status PeerMessages::OnSlice(const ArrivingSlice& slice, std::vector<OpenM
     return ProtocolError(slice.tag, "its ranks are not those of the two hosts");
   }
   MCCS_RETURN_IF_ERROR(CheckHomeLane(slice, options_.home_of(slice.tag.pair)));
-  return puts_.OnSlice(slice);
+  return puts_.OnSlice(slice, std::move(window));
 }
 
 absl::Status PeerMessages::CheckHomeLane(const ArrivingSlice& slice, int home) {

@@ -53,8 +53,8 @@ class PeerMessages final : private MessageLane::Owner {
     // For puts; see PeerPuts.
     SignalCounts* signals = nullptr;
     std::function<const WindowPort*(Rank)> port_of = {};
-    std::function<bool(const RegionSpan&)> is_mapped = [](const RegionSpan&) { return true; };
-    std::function<absl::StatusOr<std::unique_ptr<Region>>(uint64_t bytes)> allocate = {};
+    Device* device = nullptr;  // as WindowCopies::Options; likewise:
+    std::function<absl::StatusOr<std::shared_ptr<Region>>(uint64_t bytes)> allocate = {};
   };
 
   // LIFETIME: the lanes outlive this.
@@ -71,6 +71,7 @@ class PeerMessages final : private MessageLane::Owner {
   // A rank of this host has opened or closed a window, or has left. Returns true if anything moved.
   bool WindowsChanged() { return puts_.SendWindowReplies(); }
   // As PeerPuts'.
+  bool quiescent() const { return puts_.quiescent(); }
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;

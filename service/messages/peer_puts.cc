@@ -90,11 +90,11 @@ PeerPuts::CachedWindow& PeerPuts::FindOrRequestWindow(const RankPair& pair, uint
 
 // ---- Incoming -----------------------------------------------------------------------------------
 
-absl::Status PeerPuts::OnSlice(const Slice& slice) {
+absl::Status PeerPuts::OnSlice(const Slice& slice, std::optional<WindowMemory> window) {
   switch (slice.tag.kind) {
     case MessageTag::Kind::kPut:
     case MessageTag::Kind::kSignal:
-      return OnPayload(slice);
+      return OnPayload(slice, std::move(window));
     case MessageTag::Kind::kWindowRequest:
       return OnWindowRequest(slice.tag);
     case MessageTag::Kind::kWindowReply:
@@ -104,7 +104,7 @@ absl::Status PeerPuts::OnSlice(const Slice& slice) {
   }
 }
 
-absl::Status PeerPuts::OnPayload(const Slice& slice) {
+absl::Status PeerPuts::OnPayload(const Slice& slice, std::optional<WindowMemory> window) {
   const MessageTag& tag = slice.tag;
   if (!options_.may_receive(tag.pair) || tag.signal >= kSignals) {
     return ProtocolError(tag, "it is not for this host, or its signal number is invalid");
@@ -113,13 +113,15 @@ absl::Status PeerPuts::OnPayload(const Slice& slice) {
   if (port == nullptr) return absl::OkStatus();  // The rank has left.
   if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
     const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
+    MCCS_RETURN_IF_ERROR(copies_.place_error());
     if (memory.ok()) return ProtocolError(tag, "its payload did not arrive in its window");
     return absl::Status(
         memory.status().code(),
         absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
                      tag.pair.destination.value(), ": ", std::string(memory.status().message())));
   }
-  return copies_.Add(slice) ? absl::OkStatus() : OnInWindow(slice);
+  if (slice.bytes == 0) window.reset();  // sent again without its payload
+  return copies_.Add(slice, std::move(window)) ? absl::OkStatus() : OnInWindow(slice);
 }
 
 absl::Status PeerPuts::OnInWindow(const Slice& slice) {
@@ -134,11 +136,17 @@ absl::StatusOr<bool> PeerPuts::PollCopies(int lane) {
   });
 }
 
-void PeerPuts::Landed(int lane, SliceNumber number) {
+std::optional<WindowMemory> PeerPuts::Landed(int lane, SliceNumber number) {
+  std::optional<WindowMemory> window;
   const auto index = static_cast<size_t>(lane);
-  if (index >= arriving_.size()) return;
+  if (index >= arriving_.size()) return window;
   std::deque<Arriving>& arriving = arriving_[index];
-  while (!arriving.empty() && arriving.front().number <= number) arriving.pop_front();
+  while (!arriving.empty() && arriving.front().number <= number) {
+    if (arriving.front().number == number && arriving.front().copied)
+      window = std::move(arriving.front().window);
+    arriving.pop_front();
+  }
+  return window;
 }
 
 std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
@@ -148,16 +156,22 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   }
   const WindowPort* const port = options_.port_of(slice.tag.pair.destination);
   if (port == nullptr) return std::nullopt;
-  absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-  if (!memory.ok() || memory->memory.bytes < slice.bytes) return std::nullopt;
-  const std::shared_ptr<const void> hold = std::move(memory->hold);
+  absl::StatusOr<WindowMemory> window = port->FindInWindow(PartOf(slice));
+  if (!window.ok() || window->memory.bytes < slice.bytes) return std::nullopt;
+  Device* const device = options_.copies.device;
+  const bool copied = device != nullptr && !IsMapped(*device, window->memory);
+  if (copied && window->process == nullptr) return std::nullopt;
+  const std::optional<RegionSpan> place =
+      copied ? copies_.FindPlace(slice) : window->memory.Part(0, slice.bytes);
+  if (!place.has_value()) return std::nullopt;
   const auto index = static_cast<size_t>(slice.lane);
   if (index >= arriving_.size()) arriving_.resize(index + 1);
   std::deque<Arriving>& arriving = arriving_[index];
   Arriving entry{.number = slice.number,
                  .rank = slice.tag.pair.destination,
-                 .window = slice.tag.number,
-                 .hold = hold};
+                 .window = *std::move(window),
+                 .window_number = slice.tag.number,
+                 .copied = copied};
   // It may be resent on another connection.
   const auto known = std::ranges::find(arriving, slice.number, &Arriving::number);
   if (known != arriving.end()) {
@@ -165,9 +179,7 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   } else {
     arriving.push_back(std::move(entry));
   }
-  if (options_.is_mapped(memory->memory)) return memory->memory.Part(0, slice.bytes);
-  memory->hold = hold;
-  return copies_.FindPlace(slice, *std::move(memory));
+  return place;
 }
 
 absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {
@@ -217,7 +229,7 @@ bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
   return copies_.WritesInto(rank, window) ||
          std::ranges::any_of(arriving_, [&](const std::deque<Arriving>& of_lane) {
            return std::ranges::any_of(of_lane, [&](const Arriving& arriving) {
-             return arriving.rank == rank && (window == 0 || arriving.window == window);
+             return arriving.rank == rank && (window == 0 || arriving.window_number == window);
            });
          });
 }

@@ -4,7 +4,7 @@
 //   host of the source                              host of the window
 //   first put ── kWindowRequest{window} ────────►
 //             ◄─ kWindowReply{bytes} ────────────   when its rank has registered the window
-//   put ──────── kPut{window, offset}, bytes … ─►   received directly into the window
+//   put ──────── kPut{window, offset}, bytes … ─►   received directly into the window, or beside it
 //      last slice: kSignal{…}, remaining bytes ─►   counted when all of the put has arrived
 //
 // The calls of one ordered pair of ranks are sent one after the other, on the pair's home lane. A
@@ -37,8 +37,6 @@ class PeerPuts {
     SignalCounts* signals = nullptr;
     // The port of a rank of this host; null if it has left.
     std::function<const WindowPort*(Rank)> port_of = {};
-    // Whether the daemon can write the memory of a window.
-    std::function<bool(const RegionSpan&)> is_mapped = [](const RegionSpan&) { return true; };
     // Whether the pair's source is a rank of the peer and its destination one of this host; and the
     // reverse.
     std::function<bool(const RankPair&)> may_receive = {};
@@ -71,14 +69,16 @@ class PeerPuts {
   // OnSlice.
   absl::StatusOr<bool> PollCopies(int lane);
   bool copying(int lane) const { return copies_.waiting(lane); }
+  // No process copies into a window.
+  bool quiescent() const { return copies_.quiescent(); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not
-  // needed for it any more.
-  void Landed(int lane, SliceNumber number);
-  // A received slice of a put or signal. Errors: kDataLoss if the peer breaks the protocol; else as
-  // for WindowPort::FindInWindow.
+  // needed for it any more. Returns the window into which the slice is yet to be copied.
+  std::optional<WindowMemory> Landed(int lane, SliceNumber number);
+  // A received slice of a put or signal, and Landed's result. Errors: kDataLoss if the peer breaks
+  // the protocol; else as for WindowPort::FindInWindow.
   using Slice = ArrivingSlice;
-  absl::Status OnSlice(const Slice& slice);
+  absl::Status OnSlice(const Slice& slice, std::optional<WindowMemory> window = std::nullopt);
   // Finds the destination of an arriving slice's payload. False: it goes into its slot, and OnSlice
   // returns the error.
   std::optional<RegionSpan> FindDestination(const Slice& slice);
@@ -112,15 +112,16 @@ class PeerPuts {
   struct Arriving {
     SliceNumber number = 0;
     Rank rank;
-    uint64_t window = 0;
-    std::shared_ptr<const void> hold;  // on the window, until it has arrived
+    WindowMemory window;  // held until it has arrived
+    uint64_t window_number = 0;
+    bool copied = false;  // it lands elsewhere, and is copied into the window
   };
 
   // Sends the pair's front call if possible.
   absl::Status Start(Pair& pair);
   // Sends a request if the window is not known yet.
   CachedWindow& FindOrRequestWindow(const RankPair& pair, uint64_t window);
-  absl::Status OnPayload(const Slice& slice);
+  absl::Status OnPayload(const Slice& slice, std::optional<WindowMemory> window);
   // All of the slice is in its window.
   absl::Status OnInWindow(const Slice& slice);
   absl::Status OnWindowRequest(const MessageTag& tag);

@@ -10,7 +10,8 @@ namespace mccs {
 WindowCopies::Lane& WindowCopies::LaneAt(int lane) {
   const auto index = static_cast<size_t>(lane);
   if (index >= lanes_.size()) lanes_.resize(index + 1);
-  return lanes_[index];
+  if (lanes_[index] == nullptr) lanes_[index] = std::make_unique<Lane>();
+  return *lanes_[index];
 }
 
 RegionSpan WindowCopies::PlaceOf(const Lane& lane, const ArrivingSlice& slice) const {
@@ -19,70 +20,66 @@ RegionSpan WindowCopies::PlaceOf(const Lane& lane, const ArrivingSlice& slice) c
           .bytes = slice.bytes};
 }
 
-std::optional<RegionSpan> WindowCopies::FindPlace(const ArrivingSlice& slice, WindowMemory window) {
-  if (window.process == nullptr) return std::nullopt;
+std::optional<RegionSpan> WindowCopies::FindPlace(const ArrivingSlice& slice) {
   Lane& lane = LaneAt(slice.lane);
   if (lane.places == nullptr) {
-    absl::StatusOr<std::unique_ptr<Region>> places =
+    absl::StatusOr<std::shared_ptr<Region>> places =
         options_.allocate(uint64_t{options_.slots} * options_.slice_bytes);
-    if (!places.ok()) return std::nullopt;
+    if (!places.ok()) {
+      place_error_ = places.status();
+      return std::nullopt;
+    }
     lane.places = *std::move(places);
   }
-  lane.arriving.insert_or_assign(slice.number, std::move(window));
   return PlaceOf(lane, slice);
 }
 
-bool WindowCopies::Add(const ArrivingSlice& slice) {
+bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> window) {
   Lane& lane = LaneAt(slice.lane);
-  lane.arriving.erase(lane.arriving.begin(), lane.arriving.lower_bound(slice.number));
-  const auto placed = lane.arriving.find(slice.number);
-  const bool copies = placed != lane.arriving.end() && slice.landing == Landing::kDirect;
-  if (!copies && lane.slices.empty()) return false;
+  if (!window.has_value() && lane.slices.empty()) return false;
   Waiting& added = lane.slices.emplace_back();
   added.slice = slice;
-  added.copied = !copies;
-  if (!copies) return true;
-  WindowMemory window = std::move(placed->second);
-  lane.arriving.erase(placed);
-  added.hold = std::move(window.hold);
-  added.copy.emplace(*window.process, PlaceOf(lane, slice), window.memory.Part(0, slice.bytes));
+  added.copy.owner = &mem_ops_;
+  if (!window.has_value()) return true;
+  added.hold = std::move(window->hold);
+  added.copy.Submit(*options_.device, RegionCopy{.from = PlaceOf(lane, slice),
+                                                 .to = window->memory.Part(0, slice.bytes),
+                                                 .queue = nullptr,
+                                                 .process = window->process});
   return true;
-}
-
-bool WindowCopies::Has(const ArrivingSlice& slice) const {
-  return waiting(slice.lane) &&
-         lanes_[static_cast<size_t>(slice.lane)].slices.back().slice.number == slice.number;
 }
 
 bool WindowCopies::waiting(int lane) const {
   const auto index = static_cast<size_t>(lane);
-  return index < lanes_.size() && !lanes_[index].slices.empty();
+  return index < lanes_.size() && lanes_[index] != nullptr && !lanes_[index]->slices.empty();
+}
+
+bool WindowCopies::Has(const ArrivingSlice& slice) const {
+  return waiting(slice.lane) &&
+         lanes_[static_cast<size_t>(slice.lane)]->slices.back().slice.number == slice.number;
 }
 
 absl::StatusOr<bool> WindowCopies::Poll(
-    int lane, const std::function<absl::Status(const ArrivingSlice&)>& leave) {
+    int lane, const std::function<absl::Status(const ArrivingSlice&)>& on_copied) {
+  MCCS_RETURN_IF_ERROR(mem_ops_.status);
   if (!waiting(lane)) return false;
-  std::deque<Waiting>& slices = lanes_[static_cast<size_t>(lane)].slices;
-  for (Waiting& slice : slices) {
-    if (slice.copied) continue;
-    MCCS_ASSIGN_OR_RETURN(slice.copied, slice.copy->Advance());
-  }
+  std::deque<Waiting>& slices = lanes_[static_cast<size_t>(lane)]->slices;
   bool moved = false;
-  while (!slices.empty() && slices.front().copied) {
-    const Waiting front = std::move(slices.front());
+  while (!slices.empty() && slices.front().copy.outstanding == 0) {
+    const ArrivingSlice slice = slices.front().slice;
     slices.pop_front();
-    MCCS_RETURN_IF_ERROR(leave(front.slice));
+    MCCS_RETURN_IF_ERROR(on_copied(slice));
     moved = true;
   }
   return moved;
 }
 
 bool WindowCopies::WritesInto(Rank rank, uint64_t window) const {
-  return std::ranges::any_of(lanes_, [&](const Lane& lane) {
-    return std::ranges::any_of(lane.slices, [&](const Waiting& waiting) {
-      const MessageTag& tag = waiting.slice.tag;
-      return tag.pair.destination == rank && (window == 0 || tag.number == window);
-    });
+  return std::ranges::any_of(lanes_, [&](const std::unique_ptr<Lane>& lane) {
+    return lane != nullptr && std::ranges::any_of(lane->slices, [&](const Waiting& waiting) {
+             const MessageTag& tag = waiting.slice.tag;
+             return tag.pair.destination == rank && (window == 0 || tag.number == window);
+           });
   });
 }
 

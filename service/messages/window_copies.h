@@ -1,5 +1,5 @@
 // Slices of puts for windows that the daemon cannot write, because they are on a GPU. A slice lands
-// in memory of the host, and the process of the window's rank copies it into the window.
+// in memory of the daemon, and the process of the window's rank copies it into the window.
 //
 //   FindPlace ──► the slice lands there ── Add ──► copied ── Poll ──► the owner counts its signal,
 //                                                                     the lane gets its slot back
@@ -14,14 +14,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "service/device/gpu/process_copy.h"
+#include "service/device/device.h"
 #include "service/messages/open_message.h"
 
 namespace mccs {
@@ -29,39 +29,42 @@ namespace mccs {
 class WindowCopies {
  public:
   struct Options {
-    // Memory of the daemon that processes can map.
-    std::function<absl::StatusOr<std::unique_ptr<Region>>(uint64_t bytes)> allocate = {};
+    Device* device = nullptr;  // outlives it; null: the daemon has mapped all windows
+    // Memory in which lanes can write. kResourceExhausted: the communicator's limit is reached.
+    std::function<absl::StatusOr<std::shared_ptr<Region>>(uint64_t bytes)> allocate = {};
     uint32_t slice_bytes = 0;
     uint32_t slots = 0;  // of a lane
   };
-  // LIFETIME: what the options point to outlives it.
   explicit WindowCopies(Options options) : options_(std::move(options)) {}
+  WindowCopies(const WindowCopies&) = delete;
+  WindowCopies& operator=(const WindowCopies&) = delete;
 
-  // Where a slice for this part of a window lands. Nothing: there is no memory.
-  std::optional<RegionSpan> FindPlace(const ArrivingSlice& slice, WindowMemory window);
-  // A slice of a put or signal has landed. True: it waits until it is copied, or for its turn.
-  bool Add(const ArrivingSlice& slice);
-  // It waits.
-  bool Has(const ArrivingSlice& slice) const;
-  // Slices of the lane are waiting.
+  // Where a slice lands. Nothing: there is no memory, as place_error() says from then on.
+  std::optional<RegionSpan> FindPlace(const ArrivingSlice& slice);
+  // A slice of a put or signal has landed. `window`: where to copy it; nothing: it is in its
+  // window, or has no payload. True: it waits until it is copied, or for its turn.
+  bool Add(const ArrivingSlice& slice, std::optional<WindowMemory> window);
+  // Slices of the lane wait; this slice does.
   bool waiting(int lane) const;
-  // Takes the slices whose turn has come; true if there were any. Errors: those of `leave`, and of
-  // the process.
+  bool Has(const ArrivingSlice& slice) const;
+  // Passes on the slices whose turn has come; true if there were any. Errors: those of `on_copied`,
+  // and of the process.
   absl::StatusOr<bool> Poll(int lane,
-                            const std::function<absl::Status(const ArrivingSlice&)>& leave);
-  // A slice for the window of `rank` is waiting; window 0 means any.
+                            const std::function<absl::Status(const ArrivingSlice&)>& on_copied);
+  // A slice for the window of `rank` waits; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
+  const absl::Status& place_error() const { return place_error_; }
+  // No process copies.
+  bool quiescent() const { return mem_ops_.outstanding == 0; }
 
  private:
   struct Waiting {
     ArrivingSlice slice;
     std::shared_ptr<const void> hold;  // on the window
-    std::optional<ProcessCopy> copy;
-    bool copied = false;
+    PendingMemOps copy;                // the device has its address
   };
   struct Lane {
-    std::unique_ptr<Region> places;                // null until needed
-    std::map<SliceNumber, WindowMemory> arriving;  // slices that have a place
+    std::shared_ptr<Region> places;  // null until needed
     std::deque<Waiting> slices;
   };
 
@@ -69,7 +72,9 @@ class WindowCopies {
   RegionSpan PlaceOf(const Lane& lane, const ArrivingSlice& slice) const;
 
   const Options options_;
-  std::vector<Lane> lanes_;
+  MemOpOwner mem_ops_;
+  absl::Status place_error_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // null until needed; addresses stay
 };
 
 }  // namespace mccs

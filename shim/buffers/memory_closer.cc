@@ -36,6 +36,7 @@ void MemoryCloser::Run(const std::shared_ptr<State>& state) {
     lock.unlock();
     {
       const ScopedContext context(state->driver, next.context);
+      const RelaxedCapture relaxed(state->driver);  // captures of other threads go on
       if (next.ipc != 0) state->driver.IpcCloseMemHandle(next.ipc);
       if (next.host != nullptr) state->driver.MemHostUnregister(next.host->data());
       if (next.mapped.bytes > 0) (void)UnmapAllocation(state->driver, next.mapped);

@@ -6,12 +6,6 @@
 #include "base/status_macros.h"
 
 namespace mccs::shim {
-namespace {
-
-constexpr char kCopies[] = "cannot copy what another host has put";
-
-}  // namespace
-
 MemoryCopier::~MemoryCopier() {
   {
     std::lock_guard lock(state_->done_mutex);
@@ -39,6 +33,7 @@ void MemoryCopier::AwaitIdle(std::chrono::milliseconds limit) {
 
 // All copies that wait are enqueued before the first one is waited for.
 void MemoryCopier::Run(const std::shared_ptr<State>& state) {
+  const RelaxedCapture relaxed(state->driver);  // captures of other threads go on
   std::unique_lock lock(state->mutex);
   for (;;) {
     state->changed.wait(lock, [&] { return state->ended || !state->copies.empty(); });
@@ -56,7 +51,8 @@ void MemoryCopier::Run(const std::shared_ptr<State>& state) {
       auto& [status, stream] = enqueued[i];
       if (status.ok()) {
         const ScopedContext context(state->driver, copies[i].context);
-        status = CheckCuda(state->driver, state->driver.StreamSynchronize(stream), kCopies);
+        status = CheckCuda(state->driver, state->driver.StreamSynchronize(stream),
+                           "cuStreamSynchronize");
       }
       std::lock_guard done_lock(state->done_mutex);
       if (!state->done_ended) copies[i].done(status);
@@ -71,12 +67,12 @@ absl::Status MemoryCopier::Enqueue(State& state, const Copy& copy, CUstream* str
   const ScopedContext context(state.driver, copy.context);
   CUstream& known = state.streams[copy.context];
   if (known == nullptr) {
-    MCCS_RETURN_IF_ERROR(
-        CheckCuda(state.driver, state.driver.StreamCreate(&known, CU_STREAM_NON_BLOCKING), kCopies));
+    MCCS_RETURN_IF_ERROR(CheckCuda(
+        state.driver, state.driver.StreamCreate(&known, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
   }
   *stream = known;
   return CheckCuda(state.driver, state.driver.MemcpyAsync(copy.to, copy.from, copy.bytes, known),
-                   kCopies);
+                   "cuMemcpyAsync");
 }
 
 }  // namespace mccs::shim

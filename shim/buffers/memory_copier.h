@@ -36,7 +36,7 @@ class MemoryCopier {
   MemoryCopier(const MemoryCopier&) = delete;
 
   void Add(Copy copy);
-  // Waits until all copies so far are complete, `limit` at most.
+  // Waits until no copy is queued or running, `limit` at most.
   void AwaitIdle(std::chrono::milliseconds limit);
 
  private:

@@ -131,7 +131,8 @@ void Communicator::LogStaging(const wire::CommInitReply& joined) const {
   if (joined.stages_collectives == 0 || !IsLogged(Verbosity::kWarn)) return;
   const std::string text(joined.staged_text,
                          strnlen(joined.staged_text, sizeof(joined.staged_text)));
-  LogLine(Verbosity::kWarn, absl::StrCat("communicator '", options_.config.name, "': ", text));
+  LogLine(Verbosity::kWarn, absl::StrCat("communicator ", absl::Hex(id_, absl::kZeroPad16), " '",
+                                         options_.config.name, "': ", text));
 }
 
 absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply) {

@@ -16,6 +16,10 @@ LARGE = "/large/"
 # Its ranks wait 30 s for one that has left: it runs beside the other tests, with one GPU and with several per process.
 LONG = "/beyond_nccl/a_destroy_in_a_failed_group"
 
+# With kernels, the thread that copies puts needs a hardware queue in which no stream waits for it
+# (docs/decisions/0066-kernels-of-tenants.md, Limits): they run with as many queues as a GPU can have.
+PUTS = ("/one_sided/",) if ON_KERNELS else ()
+
 
 class Conformance(unittest.TestCase):
     @classmethod
@@ -39,22 +43,28 @@ class Conformance(unittest.TestCase):
         self.assert_passes(result.returncode, result.stdout + result.stderr)
 
     def test_one_process_per_gpu(self):
-        self.suite("--exclude", LARGE, LONG)
+        self.suite("--exclude", LARGE, LONG, *PUTS)
 
     def test_counts_of_more_than_31_bits(self):
         # The limit ends what hangs: 16 GiB under sanitizers take most of the usual minute on two cores.
         self.suite("--filter", LARGE, "--limit", SUITE_TIMEOUT_S // 2)
 
     def test_several_gpus_per_process(self):
-        self.suite("-g", 2, "--exclude", LARGE, LONG, options=("--ranks-per-host", 2))
+        self.suite("-g", 2, "--exclude", LARGE, LONG, *PUTS, options=("--ranks-per-host", 2))
 
     def test_one_process_with_all_gpus_of_a_host(self):
-        result = self.lab.exec("h0", program("conformance"), "--exclude", LARGE, LONG,
+        result = self.lab.exec("h0", program("conformance"), "--exclude", LARGE, LONG, *PUTS,
                                timeout=SUITE_TIMEOUT_S)
         self.assert_passes(result.returncode, result.stdout + result.stderr)
 
+    @unittest.skipUnless(PUTS, "the other tests include them")
+    def test_puts(self):
+        env = environment(CUDA_DEVICE_MAX_CONNECTIONS="32")
+        self.suite("--filter", *PUTS, env=env)
+        self.suite("-g", 2, "--filter", *PUTS, options=("--ranks-per-host", 2), env=env)
+
     def test_one_hardware_queue(self):
-        self.suite("--exclude", LARGE, LONG, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1"))
+        self.suite("--exclude", LARGE, LONG, *PUTS, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1"))
 
     def test_more_ranks_than_gpus(self):
         for options in ((), ("-g", 2)):

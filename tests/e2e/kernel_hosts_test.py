@@ -12,7 +12,7 @@ from lab_world import Lab, cases, environment, eventually, program
 SUITE_TIMEOUT_S = 600
 LAUNCHES = pathlib.Path(__file__).with_name("count_launches.py")
 GROUPS = ("/all_reduce/", "/all_gather/", "/reduce_scatter/", "/all_to_all/", "/broadcast/", "/reduce/", "/operators/",
-          "/graphs/", "/groups/", "/streams/", "/split/", "/point_to_point/", "/one_sided/", "/virtual_memory/", "/registration/")
+          "/graphs/", "/groups/", "/streams/", "/split/", "/point_to_point/", "/virtual_memory/", "/registration/")
 # Streams share hardware queues: copies of staging memory, and waits by memory operations, block other streams there
 # (docs/decisions/0025-waiting-kernel.md, Limits).
 QUEUES = "/streams/more_streams_than_hardware_queues"
@@ -39,6 +39,14 @@ class HostsWithKernels(unittest.TestCase):
         return json.loads(self.lab.exec("h0", program("mccsctl"), "describe", "communicator",
                                         listed["communicators"][-1]["id"], "-o", "json").stdout)
 
+    def test_puts(self):
+        """A thread copies them on a stream of its own, which must not share a queue with a stream that waits for it."""
+        for access, options in (("none", ("--ranks-per-host", 3)), ("all", ("--ranks-per-host", 3))):
+            result = self.lab.run(program("conformance"), "--filter", "/one_sided/", options=options,
+                                  env=environment(MCCS_EMULATED_PEER_ACCESS=access, MCCS_EMULATED_CONNECTIONS="1024"),
+                                  timeout=SUITE_TIMEOUT_S)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_conformance_without_access_between_gpus(self):
         for access in ("none", "0-1,2-3"):
             self.suite(options=("--ranks-per-host", 3), MCCS_EMULATED_PEER_ACCESS=access)
@@ -55,9 +63,10 @@ class HostsWithKernels(unittest.TestCase):
         staged = eventually(lambda: len(self.describe().get("staged", ())) == 2, timeout=30)
         self.assertTrue(staged, self.describe())
         for line, host in zip(self.describe()["staged"], ("h0", "h1")):
-            self.assertRegex(line, rf"^{host}: rank \d cannot use memory of rank \d .*CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"
-                                   r".*memory of the host.*nvidia-smi")
+            self.assertRegex(line, rf"^{host}: rank \d cannot use memory of rank \d, .*host memory.*nvidia-smi"
+                                   r".*CUDA_ERROR_PEER_ACCESS_UNSUPPORTED")
         self.assertEqual(job.output.count("cannot use memory of rank"), 4, "once per communicator and rank")
+        self.assertEqual(job.output.count("nvidia-smi topo"), 4, "the remedy fits")
         for host in ("h0", "h1"):
             self.assertIn("CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", self.lab.command("logs", host).stdout)
 

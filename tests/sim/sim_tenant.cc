@@ -211,7 +211,7 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
         rank.capture_status = As<wire::Done>(answer).status;
       }
       if (const auto it = releasing_.find(header.request); it != releasing_.end()) {
-        released_.insert(it->second);
+        if (--unreleased_[it->second] == 0) released_.insert(it->second);
       }
       break;
     case wire::MessageKind::kMapMemory:
@@ -277,10 +277,12 @@ void SimTenant::Release(const std::byte* memory) {
   wire::ReleaseBuffer message{};
   if (const auto staged = of_host_.find(id); staged != of_host_.end()) {
     message.buffer_id = staged->second;
-    Send(message);
+    releasing_[Send(message)] = memory;
+    ++unreleased_[memory];
   }
   message.buffer_id = id;
   releasing_[Send(message)] = memory;
+  ++unreleased_[memory];
 }
 
 uint32_t SimTenant::BufferAt(const std::byte* memory) const {

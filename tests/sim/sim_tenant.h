@@ -209,6 +209,7 @@ class SimTenant {
   std::map<uint32_t, uint32_t> of_host_;                             // by the id of the same memory
   std::map<const std::byte*, uint32_t> buffers_;
   std::map<uint64_t, const std::byte*> releasing_;
+  std::map<const std::byte*, int> unreleased_;  // releases that are not answered
   std::set<const std::byte*> released_;
   std::vector<double> estimates_;
   std::deque<SimRank> ranks_;  // stable addresses

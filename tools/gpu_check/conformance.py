@@ -7,10 +7,6 @@ from results import Failed
 TEST_LIMIT_S = 10
 NOTED_FAILURES = 10  # of the real library
 SHOWN_FAILURES = 5
-# A test that fails because MCCS rejects a call that it does not support on GPUs yet
-# (docs/decisions/0066-kernels-of-tenants.md).
-REJECTED = re.compile(r"the MCCS daemon cannot put into the memory of GPUs yet")
-MOST_REJECTED = 20
 # Need gigabytes, or wait half a minute for a rank that has left.
 LONG = ("/large/", "/beyond_nccl/a_destroy_in_a_failed_group")
 # With two ranks of a process on one GPU, calls that wait for the whole GPU and the legacy stream wait for the other
@@ -43,11 +39,6 @@ def failures_of(output):
     return [found[0] for found in FAILURE.finditer(output)]
 
 
-def sort_failures(lines):
-    """(failures, those of calls that are not supported yet)."""
-    return ([line for line in lines if not REJECTED.search(line)], [line for line in lines if REJECTED.search(line)])
-
-
 def run_suite(check, name, ranks, environment, *options, limit_s, processes=True):
     """Runs the suite and reports its counts. Returns the output; raises Failed unless it ended."""
     command = [check.package.program("conformance"), "--verbose", "--limit", TEST_LIMIT_S, *options]
@@ -61,9 +52,7 @@ def run_suite(check, name, ranks, environment, *options, limit_s, processes=True
         how = f"did not end in {limit_s} s" if ended.status is None else f"ended early with status {ended.status}"
         raise Failed(with_output(f"the suite {how}, {progress_of(ended.output)}", ended.output, ended.log))
     passed, failed, skipped = counts
-    rejected = len(sort_failures(failures_of(ended.output))[1])
-    for unit, count in (("passed", passed), ("failed", failed - rejected), ("skipped", skipped),
-                        ("not supported", rejected)):
+    for unit, count in (("passed", passed), ("failed", failed), ("skipped", skipped)):
         check.figure(f"{name}: tests {unit}", count)
     return ended
 
@@ -98,14 +87,10 @@ def of_mccs(check, name, ranks, limit_s, *options, processes=True):
     variables = {"MCCS_EMULATED_CONNECTIONS": "1024"} if check.emulated and not processes else {}
     ended = run_suite(check, name, ranks, check.environment.mccs(**variables), "--exclude", *LONG, *options,
                       limit_s=limit_s, processes=processes)
-    failures, not_yet = sort_failures(failures_of(ended.output))
-    if not_yet:
-        check.note(f"SKIPPED {name}: MCCS rejects calls of {len(not_yet)} tests on GPUs so far, such as {not_yet[0]}")
-    if len(not_yet) > MOST_REJECTED:
-        failures += not_yet
+    failures = failures_of(ended.output)
     if counts_of(ended.output)[0] == 0:
         raise Failed(f"no test passed; log: {ended.log}")
-    if failures or (ended.status != 0 and not not_yet):
+    if failures or ended.status != 0:
         shown = "; ".join([f"tests failed: {len(failures)}", *failures[:SHOWN_FAILURES]])
         raise Failed(f"{shown}; log: {ended.log}")
 
@@ -129,7 +114,7 @@ def summary(figures):
         name, _, unit = figure.name.partition(": tests ")
         counts.setdefault(name, {})[unit] = int(figure.value)
     return "; ".join(f"{name}: " + ", ".join(f"{count} {unit}" for unit, count in units.items()
-                                             if unit in ("passed", "failed") or (unit == "not supported" and count))
+                                             if unit in ("passed", "failed"))
                      for name, units in counts.items())
 
 

@@ -169,6 +169,10 @@ class LaneSet final : public LaneDirectory {
   // Highest rate of all of them together, in bit/s; 0: unknown.
   uint64_t rate_bps() const { return rate_.rate_bps(); }
 
+  // Memory that lanes write, counted for the communicator; the transport forgets it when it ends.
+  // kResourceExhausted: a limit is reached. LIFETIME: the transport outlives it.
+  absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(uint64_t bytes);
+
  private:
   using LaneKey = std::pair<ChannelId, HostIndex>;
   template <typename Value>
@@ -214,7 +218,6 @@ class LaneSet final : public LaneDirectory {
   // Return the number of bytes released.
   size_t ReleaseSlots(RecvLane& lane);
   size_t ReleaseStaging(const OutgoingLane& lane);
-  absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(uint64_t bytes);
   // Memory of which the transport forgets all when its lane does not need it any more.
   absl::StatusOr<std::shared_ptr<Region>> AllocateReserved(uint64_t bytes);
 

@@ -25,7 +25,7 @@ struct JoinRequest;
 class KernelProcess;
 class KernelQueue;
 
-// A collective call of this rank: validated, its buffers resolved to memory of the daemon.
+// A collective call of this rank: validated, its buffers resolved to regions.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
   DataType type = DataType::kInt8;
@@ -48,13 +48,14 @@ struct PostedMessage {
   OpKind kind = OpKind::kSend;  // a kind that has a peer
   DataType type = DataType::kInt8;
   Rank peer;
-  uint64_t count = 0;            // elements
-  RegionSpan memory;             // written by a receive, read otherwise; empty if count is 0
-  uint64_t window = 0;           // kPut: number of the peer's RMA window
-  uint64_t window_offset = 0;    // kPut: in bytes
-  uint32_t signal = 0;           // one-sided calls: SignalNumber
-  uint64_t awaited = 0;          // kWaitSignal: number of signals
-  KernelQueue* queue = nullptr;  // as in PostedOperation
+  uint64_t count = 0;          // elements
+  RegionSpan memory;           // written by a receive, read otherwise; empty if count is 0
+  uint64_t window = 0;         // kPut: number of the peer's RMA window
+  uint64_t window_offset = 0;  // kPut: in bytes
+  uint32_t signal = 0;         // one-sided calls: SignalNumber
+  uint64_t awaited = 0;        // kWaitSignal: number of signals
+  // Whose kernel can copy the message; null: none runs, or it does not reach the other ranks.
+  KernelQueue* queue = nullptr;
 
   uint64_t bytes() const { return count * SizeOf(type); }
 };
@@ -156,7 +157,7 @@ class WindowPort {
 };
 
 // The ranks of a communicator according to the roster.
-struct Roll {
+struct RosterRanks {
   int ranks = 0;
   std::span<const Rank> on_host = {};  // in ascending order
 };
@@ -167,7 +168,7 @@ class RankListener {
   virtual ~RankListener() = default;
 
   // Completes the rank's CommInit, once. OK: operations may be posted.
-  virtual void InitDone(const absl::Status& status, CommId id, const Roll& roll) = 0;
+  virtual void InitDone(const absl::Status& status, CommId id, const RosterRanks& roster) = 0;
   // Result of the rank's request (Communicator::Split) for another communicator; at most one of the
   // two is called. JoinSplit: the rank joins it now; an error: the rank cannot, and is notified.
   // OnNotMember: it gets none; OK if it asked for none.

@@ -6,6 +6,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
+namespace {
+
+// Pairs of processes that one Poll asks about.
+constexpr size_t kPairsPerTurn = 64;
+
+}  // namespace
 
 std::vector<LocalIndex> ChooseRunners(std::span<const KernelPlace> places) {
   std::vector<LocalIndex> runners;
@@ -45,7 +51,7 @@ KernelRanks::KernelRanks(std::span<const LocalRank> ranks) {
 // A later communicator finds the answers of an earlier one.
 bool KernelRanks::Poll() {
   const size_t before = pending_.size();
-  std::erase_if(pending_, [&](const Access& access) {
+  const auto answered = [&](const Access& access) {
     const Region* const probe = ProcessOf(access.owner).probe();
     if (probe == nullptr) return true;  // its process has ended, which ends the communicator
     const absl::StatusOr<uint64_t> address = ProcessOf(access.runner).AddressOf(*probe);
@@ -54,11 +60,16 @@ bool KernelRanks::Poll() {
     staged_ = absl::StrCat(
         "rank ", ranks_[static_cast<size_t>(access.runner.value())].value(),
         " cannot use memory of rank ", ranks_[static_cast<size_t>(access.owner.value())].value(),
-        " (", address.status().message(),
-        "), so collectives copy through memory of the host; direct access needs P2P between the "
-        "GPUs (nvidia-smi topo -p2p r), no MIG, and containers with --ipc=host --pid=host");
+        ", so collectives copy through host memory; direct access needs P2P between the GPUs "
+        "(nvidia-smi topo -p2p r), no MIG, and containers with --ipc=host --pid=host (",
+        address.status().message(), ")");
     return true;
-  });
+  };
+  for (size_t i = std::min(before, kPairsPerTurn); i > 0; --i) {
+    const Access next = pending_.front();
+    pending_.pop_front();
+    if (!answered(next)) pending_.push_back(next);
+  }
   return pending_.size() < before;
 }
 

@@ -12,6 +12,7 @@
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_KERNEL_RANKS_H_
 
 #include <cstddef>
+#include <deque>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,7 +62,7 @@ class KernelRanks {
   std::vector<Rank> ranks_;
   std::vector<KernelProcess*> processes_;
   std::vector<LocalIndex> runners_;
-  std::vector<Access> pending_;
+  std::deque<Access> pending_;
   std::string staged_;
 };
 

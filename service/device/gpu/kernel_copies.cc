@@ -8,8 +8,11 @@
 namespace mccs {
 namespace {
 
-// Queues that one Poll visits.
+// Queues, and copies by processes, that one Poll visits.
 constexpr size_t kQueuesPerTurn = 64;
+constexpr size_t kByProcessPerTurn = 64;
+// Copies of one queue that one Poll ends because the queue has.
+constexpr size_t kFailedPerTurn = 16;
 
 // For the kernels of the process; 0: it has not mapped it yet.
 absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSpan& span) {
@@ -30,6 +33,10 @@ absl::Status WhyEnded(KernelQueue& queue) {
 }  // namespace
 
 void KernelCopies::Add(const RegionCopy& copy, MemToken token) {
+  if (copy.queue == nullptr) {
+    by_process_.push_back({ProcessCopy(*copy.process, copy.from, copy.to), token});
+    return;
+  }
   const auto [entry, is_new] = queues_.try_emplace(copy.queue);
   if (is_new) turns_.push_back(copy.queue);
   entry->second.waiting.push_back({copy.from, copy.to, token});
@@ -49,6 +56,7 @@ Device::Polled KernelCopies::Poll(std::span<Device::Finished> finished) {
       turns_.push_back(queue);
     }
   }
+  polled.worked |= PollProcesses();
   reported_.clear();
   while (reported_.size() < finished.size() && !done_.empty()) {
     reported_.push_back(std::move(done_.front()));
@@ -59,6 +67,22 @@ Device::Polled KernelCopies::Poll(std::span<Device::Finished> finished) {
                                    .error = done.status.ok() ? nullptr : &done.status};
   }
   return polled;
+}
+
+bool KernelCopies::PollProcesses() {
+  bool any = false;
+  for (size_t i = std::min(by_process_.size(), kByProcessPerTurn); i > 0; --i) {
+    ByProcess next = std::move(by_process_.front());
+    by_process_.pop_front();
+    const absl::StatusOr<bool> copied = next.copy.Advance();
+    if (copied.ok() && !*copied) {
+      by_process_.push_back(std::move(next));
+      continue;
+    }
+    done_.push_back({next.token, copied.status()});
+    any = true;
+  }
+  return any;
 }
 
 bool KernelCopies::TakeFinished(KernelQueue& queue, Queue& its) {
@@ -80,7 +104,7 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
   };
   if (const absl::Status why = WhyEnded(queue); !why.ok()) {
     const bool any = !its.waiting.empty();
-    while (!its.waiting.empty()) fail_first(why);
+    for (size_t i = 0; i < kFailedPerTurn && !its.waiting.empty(); ++i) fail_first(why);
     return any;
   }
   if (its.waiting.empty() || !queue.MayPublishNext()) return false;

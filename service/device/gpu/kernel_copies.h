@@ -1,4 +1,5 @@
 // Copies between ranks of one host by the kernel of one of them: their sends, receives and puts.
+// And copies into windows by their processes, for puts whose source has no kernel that can copy.
 //
 // Copies of one queue run in the order in which they were added. A command holds as many as wait.
 //
@@ -16,6 +17,7 @@
 #include "absl/status/status.h"
 #include "service/device/device.h"
 #include "service/device/gpu/kernel_queue.h"
+#include "service/device/gpu/process_copy.h"
 
 namespace mccs {
 
@@ -25,13 +27,14 @@ class KernelCopies {
   KernelCopies(const KernelCopies&) = delete;
   KernelCopies& operator=(const KernelCopies&) = delete;
 
-  // LIFETIME: the queue and both regions outlive the copy.
+  // LIFETIME: the queue, the process and both regions outlive the copy.
   void Add(const RegionCopy& copy, MemToken token);
   // Gives the kernels what waits, and writes finished copies: at most `finished.size()`. A copy has
-  // an error if its process cannot map the memory or has ended, or if its queue was stopped.
+  // an error if a process cannot map the memory, or if the kernel's queue was stopped or its
+  // process has ended.
   Device::Polled Poll(std::span<Device::Finished> finished);
 
-  bool idle() const { return queues_.empty() && done_.empty(); }
+  bool idle() const { return queues_.empty() && by_process_.empty() && done_.empty(); }
 
  private:
   struct Waiting {
@@ -51,12 +54,19 @@ class KernelCopies {
     absl::Status status;
   };
 
+  struct ByProcess {
+    ProcessCopy copy;
+    MemToken token;
+  };
+
   // Return true if anything changed.
+  bool PollProcesses();
   bool TakeFinished(KernelQueue& queue, Queue& its);
   bool Publish(KernelQueue& queue, Queue& its);
 
   absl::flat_hash_map<KernelQueue*, Queue> queues_;  // those with copies
   std::deque<KernelQueue*> turns_;                   // the same, the next one in front
+  std::deque<ByProcess> by_process_;
   std::deque<Done> done_;
   std::vector<Done> reported_;  // by the last Poll
 };

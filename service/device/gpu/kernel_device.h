@@ -34,7 +34,6 @@ class KernelDevice final : public Device {
   uint64_t memory_bps() const override { return inner_.memory_bps(); }
   bool uses_kernels() const override { return true; }
   const KernelImage* kernel_image() const override { return &image_; }
-  bool maps_buffers() const override { return false; }
   bool lanes_reach_buffers() const override { return false; }
   std::string Description() const override {
     return absl::StrCat("kernels of tenants; ", inner_.Description());

@@ -1,6 +1,7 @@
 #include "service/device/gpu/kernel_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/kernel_region.h"
@@ -26,7 +27,7 @@ bool KernelQueue::Finished(uint64_t number) {
 void KernelQueue::Ring() { wire::AdvanceFence(kernels::BellOf(shared_), ++bell_); }
 
 void KernelQueue::Stop() {
-  stopped_ = true;
+  if (std::exchange(stopped_, true)) return;
   kernels::StoreWord(&shared_.stopped, 1);
   Ring();
 }

@@ -6,7 +6,6 @@
 #define MCCS_SERVICE_DEVICE_GPU_PROCESS_COPY_H_
 
 #include <cstdint>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "service/device/gpu/kernel_process.h"
@@ -16,19 +15,19 @@ namespace mccs {
 
 class ProcessCopy {
  public:
-  // `to`: of the process, on its GPU; as long as `from`. LIFETIME: the process, while Advance is
-  // called; the memory, until it has returned true or the process has unmapped it.
+  // `to`: of the process, on its GPU; as long as `from`. LIFETIME: process and memory, until
+  // Advance has returned true or an error.
   ProcessCopy(KernelProcess& process, const RegionSpan& from, const RegionSpan& to)
-      : process_(process), from_(from), to_(to) {}
+      : process_(&process), from_(from), to_(to) {}
 
-  // Starts the copy as soon as the process has mapped the memory. True: it is complete. An error is
-  // permanent.
+  // Starts the copy as soon as the process has mapped the memory. True: it is complete, or the
+  // process has ended. An error is permanent.
   absl::StatusOr<bool> Advance();
 
  private:
-  KernelProcess& process_;
-  const RegionSpan from_, to_;
-  std::optional<uint64_t> number_;  // once started
+  KernelProcess* process_;
+  RegionSpan from_, to_;
+  uint64_t number_ = 0;  // once started
 };
 
 }  // namespace mccs

@@ -130,5 +130,26 @@ TEST_F(KernelCopiesTest, TheEndOfTheProcessEndsItsCopies) {
   EXPECT_NE(errors_[1], "");
 }
 
+TEST_F(KernelCopiesTest, AProcessCopiesWithoutAKernel) {
+  const OwnedMemory from(Filled(100, 1)), to(Filled(100, 2));
+  copies_.Add({.from = WholeOf(from), .to = WholeOf(to), .process = &kernel_}, 7);
+  for (int i = 0; i < 20 && !copies_.idle(); ++i) Poll();
+  EXPECT_EQ(order_, std::vector<MemToken>{7});
+  EXPECT_EQ(errors_, std::vector<std::string>{""});
+  EXPECT_TRUE(std::ranges::equal(from.span(), to.span()));
+  EXPECT_EQ(kernel_.shared().published, 0u);
+}
+
+// Its memory has ended with it: other ranks go on.
+TEST_F(KernelCopiesTest, TheEndOfAProcessEndsTheCopiesThatItMakes) {
+  const OwnedMemory from(Filled(100, 1)), to(Filled(100, 2));
+  copies_.Add({.from = WholeOf(from), .to = WholeOf(to), .process = &kernel_}, 7);
+  Poll();
+  kernel_.Die();
+  Poll();
+  EXPECT_EQ(order_, std::vector<MemToken>{7});
+  EXPECT_EQ(errors_, std::vector<std::string>{""});
+}
+
 }  // namespace kernel_copies_test
 }  // namespace mccs

@@ -67,7 +67,7 @@ class RankEndpointTest : public testing::Test {
   }
   std::unique_ptr<RankEndpoint> MakeEndpoint() {
     std::unique_ptr<RankEndpoint> endpoint = MakeForming();
-    endpoint->InitDone(absl::OkStatus(), CommId(1), Roll{.ranks = kRanks});
+    endpoint->InitDone(absl::OkStatus(), CommId(1), RosterRanks{.ranks = kRanks});
     return endpoint;
   }
   // The tenant's view.

@@ -317,6 +317,21 @@ TEST(RunCommands, AStopEndsABlockThatWaitsForItsHelpers) {
   launch.End();
 }
 
+// The daemon waits for the kernel, also if that begins when the program has released its stream.
+TEST(RunCommands, AKernelThatBeginsAfterTheEndReportsStoppedCommands) {
+  World world(2);
+  Launch launch;
+  world.Start(kLarge);
+  while (kernels::LoadWord(&world.queue().published) == 0) ASSERT_NO_FATAL_FAILURE(world.Poll());
+  world.plan().Stop();
+  launch.End();
+  EXPECT_FALSE(world.plan().quiescent());
+  HostGrid grid({.blocks = 3}, world.queue(), launch.words, launch.done, 1);
+  grid.StartAll();
+  grid.Join();
+  EXPECT_TRUE(world.plan().quiescent());
+}
+
 // The communicator is aborted: its streams are released, also if the daemon does nothing more.
 TEST(RunCommands, TheDoneWordEndsAllBlocksInTheMiddle) {
   World world(2);

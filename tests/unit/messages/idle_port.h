@@ -25,7 +25,7 @@ class IdlePort : public RankPort {
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
     return absl::FailedPreconditionError("no such window");
   }
-  void InitDone(const absl::Status&, CommId, const Roll&) override {}
+  void InitDone(const absl::Status&, CommId, const RosterRanks&) override {}
   absl::Status JoinSplit(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
   void OnNotMember(uint64_t, const absl::Status&) override {}
   void ReportDeath(const absl::Status&) override {}

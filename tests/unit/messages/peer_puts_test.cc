@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "service/device/cpu_device.h"
+#include "service/device/gpu/kernel_device.h"
+#include "tests/unit/device/local_importer.h"
 #include "tests/unit/device/local_kernel.h"
 #include "tests/unit/device/process_memory.h"
 
@@ -254,25 +257,31 @@ class PutsIntoGpuTest : public PeerPutsTest {
     EXPECT_TRUE(place.has_value());
     std::fill_n(place->address(), 8, value);
     slice.landing = Landing::kDirect;
-    on_gpu_.Landed(0, number);
-    EXPECT_TRUE(on_gpu_.OnSlice(slice).ok());
+    EXPECT_TRUE(on_gpu_.OnSlice(slice, on_gpu_.Landed(0, number)).ok());
     return slice;
   }
+  absl::Status Poll() {
+    DispatchFinished(device_);
+    return on_gpu_.PollCopies(0).status();
+  }
   void PollUntilIdle() {
-    for (int i = 0; i < 20 && on_gpu_.copying(0); ++i) ASSERT_TRUE(on_gpu_.PollCopies(0).ok());
+    for (int i = 0; i < 20 && on_gpu_.copying(0); ++i) ASSERT_TRUE(Poll().ok());
   }
   bool Signalled() {
     std::vector<OpenMessage> done;
     return signals_.TakeComplete(done);
   }
 
+  static constexpr std::byte kImage[1] = {};
+  CpuDevice host_{{.workers = 0}, std::make_unique<LocalImporter>()};
+  KernelDevice device_{host_, *MakeKernelImage(kImage, "none")};
   LocalKernel kernel_;
   GpuWindow window_;
+  bool room_ = true;
   std::vector<SliceNumber> released_;
   PeerPuts on_gpu_{
       {.signals = &signals_,
        .port_of = [this](Rank) { return here_ ? &port_ : nullptr; },
-       .is_mapped = [](const RegionSpan& span) { return span.region->address() != nullptr; },
        .may_receive =
            [](const RankPair& pair) {
              return pair == RankPair{kTheirs, kOurs};
@@ -281,8 +290,10 @@ class PutsIntoGpuTest : public PeerPutsTest {
        .home_of = [](const RankPair&) { return 0; },
        .outbox_of = [this](const RankPair&) -> Outbox& { return outbox_; },
        .release = [this](int, SliceNumber number) { released_.push_back(number); },
-       .copies = {.allocate = [](uint64_t bytes) -> absl::StatusOr<std::unique_ptr<Region>> {
-                    return std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes));
+       .copies = {.device = &device_,
+                  .allocate = [this](uint64_t bytes) -> absl::StatusOr<std::shared_ptr<Region>> {
+                    if (!room_) return absl::ResourceExhaustedError("no room for places");
+                    return std::make_shared<OwnedMemory>(std::vector<std::byte>(bytes));
                   },
                   .slice_bytes = 8,
                   .slots = 4},
@@ -295,7 +306,9 @@ TEST_F(PutsIntoGpuTest, TheProcessCopiesASliceBeforeItIsReleased) {
   EXPECT_TRUE(on_gpu_.WritesInto(kOurs, 1));
   EXPECT_EQ(port_.memory[0], std::byte{0});
   EXPECT_TRUE(released_.empty());
+  EXPECT_FALSE(on_gpu_.quiescent()) << "the process may still write";
   PollUntilIdle();
+  EXPECT_TRUE(on_gpu_.quiescent());
   EXPECT_EQ(port_.memory[0], std::byte{7});
   EXPECT_EQ(released_, std::vector<SliceNumber>{3});
   EXPECT_FALSE(on_gpu_.WritesInto(kOurs, 1));
@@ -321,9 +334,28 @@ TEST_F(PutsIntoGpuTest, AProcessThatCannotCopyEndsTheCommunicator) {
   kernel_.Reject(window_, absl::UnavailableError("no such context"));
   Arrive(3, MessageTag::Kind::kSignal, std::byte{7});
   absl::Status status;
-  for (int i = 0; i < 20 && status.ok(); ++i) status = on_gpu_.PollCopies(0).status();
+  for (int i = 0; i < 20 && status.ok(); ++i) status = Poll();
   EXPECT_THAT(status.message(), HasSubstr("no such context"));
   EXPECT_FALSE(Signalled());
+}
+
+TEST_F(PutsIntoGpuTest, WithoutMemoryForPlacesThePutIsRejected) {
+  room_ = false;
+  PeerPuts::Slice slice = Coming(0, 8);
+  EXPECT_FALSE(on_gpu_.FindDestination(slice).has_value());
+  slice.landing = Landing::kDiscarded;
+  EXPECT_THAT(on_gpu_.OnSlice(slice, on_gpu_.Landed(0, slice.number)).message(),
+              HasSubstr("no room for places"));
+}
+
+// It was sent again to another rank, after its connection broke.
+TEST_F(PutsIntoGpuTest, AResentSliceForgetsItsFirstWindow) {
+  PeerPuts::Slice slice = Coming(0, 8);
+  ASSERT_TRUE(on_gpu_.FindDestination(slice).has_value());
+  slice.bytes = 0;
+  slice.landing = Landing::kInSlot;
+  ASSERT_TRUE(on_gpu_.OnSlice(slice, on_gpu_.Landed(0, slice.number)).ok());
+  EXPECT_FALSE(on_gpu_.copying(0));
 }
 
 }  // namespace peer_puts_test

@@ -193,6 +193,9 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     }
     case wire::MessageKind::kRegisterBuffer:
       return OnRegister(session, Open<wire::RegisterBuffer>(bytes));
+    case wire::MessageKind::kMemoryCopied:
+      copied_ = Open<wire::MemoryCopied>(bytes);
+      break;
     case wire::MessageKind::kMemoryMapped:
       mapped_ = Open<wire::MemoryMapped>(bytes);
       break;
@@ -492,15 +495,24 @@ void FakeDaemon::PutOnOneHost(std::vector<int> ranks) {
 }
 
 wire::MemoryMapped FakeDaemon::AskToMap(const wire::MapMemory& request) {
+  return Ask(request, mapped_);
+}
+
+wire::MemoryCopied FakeDaemon::AskToCopy(const wire::CopyMemory& request) {
+  return Ask(request, copied_);
+}
+
+template <typename Request, typename Reply>
+Reply FakeDaemon::Ask(const Request& request, std::optional<Reply>& reply) {
   {
     std::lock_guard lock(mutex_);
-    mapped_.reset();
+    reply.reset();
     Answer(*sessions_.back(), /*request=*/0, request);
   }
   for (;;) {
     {
       std::lock_guard lock(mutex_);
-      if (mapped_.has_value()) return *mapped_;
+      if (reply.has_value()) return *reply;
     }
     std::this_thread::yield();
   }

@@ -51,6 +51,8 @@ class FakeDaemon {
   void PutOnOneHost(std::vector<int> ranks);
   // Asks the newest process to map memory for its kernels, and waits for the answer.
   wire::MemoryMapped AskToMap(const wire::MapMemory& request);
+  // Asks it to copy host memory into its own, and waits for the answer.
+  wire::MemoryCopied AskToCopy(const wire::CopyMemory& request);
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
   void FailRequestsWith(wire::ErrorClass error) { request_error_ = error; }
   // The next replies to RegisterWindow contain this error.
@@ -76,6 +78,9 @@ class FakeDaemon {
   std::vector<int> LastExcluded();  // of a CommShrink, all its messages
 
  private:
+  // Sends the newest process a request that is not a reply, and waits for the answer.
+  template <typename Request, typename Reply>
+  Reply Ask(const Request& request, std::optional<Reply>& reply);
   struct Session;
   struct KernelImageOffer {
     UniqueFd file;
@@ -190,6 +195,7 @@ class FakeDaemon {
   std::string staged_;
   std::vector<int> on_host_;
   std::optional<wire::MemoryMapped> mapped_;
+  std::optional<wire::MemoryCopied> copied_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

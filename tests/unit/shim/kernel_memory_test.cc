@@ -81,5 +81,28 @@ TEST_F(KernelMemoryTest, AGpuWithoutCommunicatorIsReported) {
   EXPECT_THAT(TextOf(answer), HasSubstr("no communicator uses CUDA device 5"));
 }
 
+TEST_F(KernelMemoryTest, CopiesHostMemoryIntoItsOwn) {
+  int* window = Buffer<int>({0, 0, 0, 0});
+  std::vector<int> arrived = {5, 6};
+  wire::CopyMemory request{};
+  request.copy = 9;
+  request.to = reinterpret_cast<uint64_t>(window + 1);
+  request.from = reinterpret_cast<uint64_t>(arrived.data());
+  request.bytes = 2 * sizeof(int);
+  const wire::MemoryCopied answer = daemon_.AskToCopy(request);
+  EXPECT_EQ(answer.copy, 9u);
+  EXPECT_EQ(answer.status.error, wire::ErrorClass::kNone) << answer.status.text;
+  EXPECT_THAT(Read(window, 4), testing::ElementsAre(0, 5, 6, 0));
+}
+
+TEST_F(KernelMemoryTest, ACopyForAGpuWithoutCommunicatorIsAnError) {
+  wire::CopyMemory request{};
+  request.copy = 1;
+  request.device = 7;
+  const wire::MemoryCopied answer = daemon_.AskToCopy(request);
+  EXPECT_EQ(answer.status.error, wire::ErrorClass::kSystem);
+  EXPECT_THAT(answer.status.text, testing::HasSubstr("no communicator uses CUDA device 7"));
+}
+
 }  // namespace kernel_memory_test
 }  // namespace mccs
