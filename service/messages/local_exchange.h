@@ -23,8 +23,8 @@
 namespace mccs {
 
 // Copies memory to memory on this host, by the device. What the daemon has mapped is split into
-// parts, so that all workers are used and each part fits a worker's cache. A kernel copies the
-// rest, as a whole.
+// parts, so that all workers are used and each part fits a worker's cache. A kernel or
+// a process copies the rest, as a whole.
 //
 // LIFETIME: this and the memory keep their addresses while the device has parts.
 class DeviceCopy {

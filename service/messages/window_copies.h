@@ -39,7 +39,7 @@ class WindowCopies {
   WindowCopies(const WindowCopies&) = delete;
   WindowCopies& operator=(const WindowCopies&) = delete;
 
-  // Where a slice lands. Nothing: there is no memory, as place_error() says from then on.
+  // Where a slice lands. Nothing: no memory could be allocated; place_error() has the reason.
   std::optional<RegionSpan> FindPlace(const ArrivingSlice& slice);
   // A slice of a put or signal has landed. `window`: where to copy it; nothing: it is in its
   // window, or has no payload. True: it waits until it is copied, or for its turn.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/status_macros.h"
-
 namespace mccs {
 namespace {
 
@@ -13,12 +11,6 @@ constexpr size_t kQueuesPerTurn = 64;
 constexpr size_t kByProcessPerTurn = 64;
 // Copies of one queue that one Poll ends because the queue has.
 constexpr size_t kFailedPerTurn = 16;
-
-// For the kernels of the process; 0: it has not mapped it yet.
-absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSpan& span) {
-  MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
-  return base == 0 ? 0 : base + span.offset;
-}
 
 // OK: its kernels run commands.
 absl::Status WhyEnded(KernelQueue& queue) {

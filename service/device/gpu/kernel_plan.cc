@@ -42,9 +42,9 @@ class Layouter {
 // For the kernels of the process; 0: no memory. Clears `all` if the process has not mapped it yet.
 absl::StatusOr<uint64_t> AddressFor(KernelProcess& process, const RegionSpan& span, bool* all) {
   if (span.region == nullptr) return 0;
-  MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*span.region));
-  *all &= base != 0;
-  return base + span.offset;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t address, AddressOf(process, span));
+  *all &= address != 0;
+  return address;
 }
 
 }  // namespace

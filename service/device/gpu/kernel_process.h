@@ -47,6 +47,13 @@ class KernelProcess {
   virtual const Region* probe() const = 0;
 };
 
+// As AddressOf, for a part of a region.
+inline absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSpan& span) {
+  const absl::StatusOr<uint64_t> base = process.AddressOf(*span.region);
+  if (!base.ok() || *base == 0) return base;
+  return *base + span.offset;
+}
+
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_

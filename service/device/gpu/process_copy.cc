@@ -8,10 +8,10 @@ absl::StatusOr<bool> ProcessCopy::Advance() {
   // Its memory has ended with it. Departures decide what becomes of the communicator.
   if (!process_->alive()) return true;
   if (number_ != 0) return process_->TakeCopied(number_);
-  MCCS_ASSIGN_OR_RETURN(const uint64_t from, process_->AddressOf(*from_.region));
-  MCCS_ASSIGN_OR_RETURN(const uint64_t to, process_->AddressOf(*to_.region));
+  MCCS_ASSIGN_OR_RETURN(const uint64_t from, AddressOf(*process_, from_));
+  MCCS_ASSIGN_OR_RETURN(const uint64_t to, AddressOf(*process_, to_));
   if (from == 0 || to == 0) return false;
-  number_ = process_->StartCopy(to + to_.offset, from + from_.offset, to_.bytes);
+  number_ = process_->StartCopy(to, from, to_.bytes);
   return false;
 }
 

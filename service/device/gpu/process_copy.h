@@ -1,7 +1,7 @@
-// A copy from memory of the host into memory on a GPU, by the process that owns the latter. For
-// what arrives from another host while no kernel of the process takes commands.
+// A copy from host memory into memory on a GPU, by the process that owns the latter: for puts whose
+// source has no kernel that can copy.
 //
-// OWNER and THREAD: its user's. Never blocks.
+// OWNER: KernelCopies. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_GPU_PROCESS_COPY_H_
 #define MCCS_SERVICE_DEVICE_GPU_PROCESS_COPY_H_
 

@@ -242,13 +242,21 @@ TEST(RunCommands, UsesAProgramInPlaceThatDoesNotFit) {
   }
 }
 
-TEST(RunCommands, ALargeStepWaitsForItsHelpers) {
-  World world(1);
+// A large step, while one of three blocks has not begun.
+struct TwoOfThreeBlocks {
+  TwoOfThreeBlocks() {
+    grid.StartBlock(0);
+    grid.StartBlock(1);
+    world.Start(kLarge);
+  }
+  World world{1};
   Launch launch;
-  HostGrid grid({.blocks = 3}, world.queue(), launch.words, launch.done, 1);
-  grid.StartBlock(0);
-  grid.StartBlock(1);
-  world.Start(kLarge);
+  HostGrid grid{{.blocks = 3}, world.queue(), launch.words, launch.done, 1};
+};
+
+TEST(RunCommands, ALargeStepWaitsForItsHelpers) {
+  TwoOfThreeBlocks running;
+  auto& [world, launch, grid] = running;
   while (kernels::LoadBlockWord(&launch.words.programs[0].ended) == 0)
     ASSERT_NO_FATAL_FAILURE(world.Poll());
   for (int i = 0; i < 100; ++i) {
@@ -344,12 +352,8 @@ TEST(RunCommands, TheDoneWordEndsAllBlocksInTheMiddle) {
 }
 
 TEST(RunCommands, ABlockThatBeginsAfterTheEndHoldsUpNoOther) {
-  World world(1);
-  Launch launch;
-  HostGrid grid({.blocks = 3}, world.queue(), launch.words, launch.done, 1);
-  grid.StartBlock(0);
-  grid.StartBlock(1);
-  world.Start(kLarge);
+  TwoOfThreeBlocks running;
+  auto& [world, launch, grid] = running;
   while (kernels::LoadBlockWord(&launch.words.programs[0].begun) == 0)
     ASSERT_NO_FATAL_FAILURE(world.Poll());
   launch.End();
