@@ -7,7 +7,7 @@ import socket
 import time
 import unittest
 
-from lab_world import DETECTION_LIMIT_S, Lab, cases, environment, program
+from lab_world import DETECTION_LIMIT_S, Lab, cases, environment, foreign_environment, program
 
 
 class Failures(unittest.TestCase):
@@ -107,7 +107,7 @@ class Failures(unittest.TestCase):
 
     def test_the_library_does_nothing_to_programs_that_do_not_use_it(self):
         result = self.lab.exec("h0", "/bin/sh", "-c", "echo $((1 + 1)); exit 5",
-                               env=environment(MCCS_SOCKET="/tmp/no-such", ASAN_OPTIONS="detect_leaks=0"))
+                               env=foreign_environment(MCCS_SOCKET="/tmp/no-such"))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (5, "2\n", ""))
 
     # ---- Streams of a communicator that failed

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from lab_world import Lab, cases, environment, eventually, program
+from lab_world import Lab, cases, environment, eventually, foreign_environment, program
 
 SUITE_TIMEOUT_S = 600
 LAUNCHES = pathlib.Path(__file__).with_name("count_launches.py")
@@ -89,7 +89,7 @@ class HostsWithKernels(unittest.TestCase):
             with tempfile.TemporaryDirectory() as directory:
                 result = self.lab.run(sys.executable, LAUNCHES, f"{directory}/id",
                                       options=("--hosts", "h0", "--ranks", ranks),
-                                      env=environment(NCCL_MULTI_RANK_GPU_ENABLE="1"))
+                                      env=foreign_environment(NCCL_MULTI_RANK_GPU_ENABLE="1"))
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             launches = re.findall(r"rank \d: (\d+) of mccs_run_commands, (\d+) of mccs_await_fence", result.stdout)
             self.assertEqual(sorted(launches), [("0", "0")] * (ranks - 1) + [("1", "0")], result.stdout)

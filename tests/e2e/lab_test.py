@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from lab_world import Lab, call, cases, environment, eventually, process_has_ended, program
+from lab_world import Lab, call, cases, environment, eventually, foreign_environment, process_has_ended, program
 
 
 def traces(lab):
@@ -93,14 +93,14 @@ class LabCommands(unittest.TestCase):
 
     def test_a_variable_of_the_caller_reaches_the_program(self):
         with Lab(hosts=1, gpus=1) as lab:
-            env = environment(OWN_WORD="it passes", ASAN_OPTIONS="detect_leaks=0")
+            env = foreign_environment(OWN_WORD="it passes")
             result = lab.run("/bin/sh", "-c", "echo $OWN_WORD $RANK/$WORLD_SIZE", env=env)
             self.assertEqual(result.stdout, "[0] it passes 0/1\n")
 
     def test_hosts_resolve_their_own_name_and_the_others(self):
         script = ("import socket; own = socket.gethostname(); "
                   "print(own, *map(socket.gethostbyname, (own, 'h0', 'h1', 'localhost')))")
-        env = environment(ASAN_OPTIONS="detect_leaks=0")
+        env = foreign_environment()
         machines = pathlib.Path("/etc/hosts").read_bytes()
         with Lab(hosts=2, gpus=1) as lab:
             for host, address in (("h0", "127.0.0.1"), ("h1", "127.0.0.2")):
@@ -123,7 +123,7 @@ class LabCommands(unittest.TestCase):
 
     def test_exit_statuses_and_errors(self):
         with Lab(hosts=1, gpus=2) as lab:
-            env = environment(ASAN_OPTIONS="detect_leaks=0")
+            env = foreign_environment()
             failing = lab.run("/bin/sh", "-c", "exit $((RANK * 9))", env=env)
             self.assertEqual(failing.returncode, 9)
             self.assertEqual(lab.run("no-such-program").returncode, 127)

@@ -46,6 +46,11 @@ def environment(**changes):
     return result
 
 
+def foreign_environment(**changes):
+    """As environment(), for programs outside the product, which may leak."""
+    return environment(ASAN_OPTIONS="detect_leaks=0", **changes)
+
+
 def call(*arguments, timeout=TIMEOUT_S, env=None):
     """Runs a program to its end and captures both outputs as text."""
     return subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True,

@@ -12,13 +12,11 @@ import sys
 import tempfile
 import unittest
 
-from lab_world import ROOT, Lab, Running, cases, environment, eventually, program
+from lab_world import ROOT, Lab, Running, cases, environment, eventually, foreign_environment, program
 
 TESTBED = ROOT / "tests/testbeds/mccs.yaml"
 FLOW = [sys.executable, str(pathlib.Path(__file__).with_name("flow.py"))]
 PORT = 5000
-# For programs outside the product, which may leak.
-FOREIGN = environment(ASAN_OPTIONS="detect_leaks=0")
 # From linux/prctl.h and linux/capability.h.
 PR_CAPBSET_DROP, CAP_SYS_ADMIN = 24, 21
 # Bytes allowed besides a flow: handshakes, acknowledgements, address resolution.
@@ -64,11 +62,11 @@ class NetworkLab(Lab):
         return {(line["from"], line["to"]): line for line in json.loads(shown.stdout)}
 
     def foreign(self, host, *arguments):
-        return self.exec(host, *arguments, env=FOREIGN)
+        return self.exec(host, *arguments, env=foreign_environment())
 
     def receiver(self, host, address):
         receiver = Running([program("mccs-lab"), "exec", "--name", self.name, host, "--", *FLOW, "receive",
-                            address, str(PORT)], FOREIGN)
+                            address, str(PORT)], foreign_environment())
         assert receiver.has_printed("ready"), receiver.output
         return receiver
 
@@ -80,7 +78,7 @@ class NetworkLab(Lab):
 
     def endless(self, host, source, port, destination):
         return Running([program("mccs-lab"), "exec", "--name", self.name, host, "--", *FLOW, "send", source,
-                        str(port), destination, str(PORT), "0"], FOREIGN)
+                        str(port), destination, str(PORT), "0"], foreign_environment())
 
     def spines_of(self, port, count=100_000):
         """The spines that a flow from h1 to h2 with this source port uses."""
@@ -223,7 +221,7 @@ for ttl in (1, 2, 3):
 
     def test_ranks_run_on_chosen_hosts_in_the_order_asked_for(self):
         shown = self.lab.run("/bin/sh", "-c", "echo $(hostname) $MASTER_ADDR", options=("--hosts", "h2,h1"),
-                             env=FOREIGN)
+                             env=foreign_environment())
         self.assertEqual(sorted(shown.stdout.splitlines()),
                          [f"[{rank}] {host} 172.31.0.4" for rank, host in enumerate(["h2", "h2", "h1", "h1"])])
 
@@ -347,7 +345,7 @@ class Rejections(unittest.TestCase):
     def test_a_lab_of_processes_has_hosts_of_a_topology_but_no_links(self):
         with Lab(topology=TESTBED, network="processes") as lab:
             self.assertEqual(list(lab.daemons()), ["controller", "h1", "h5", "h2", "h3"])
-            self.assertEqual(lab.run("true", env=FOREIGN).returncode, 0)
+            self.assertEqual(lab.run("true", env=foreign_environment()).returncode, 0)
             self.assertIn("has no links", lab.command("links").stderr)
             placed = lab.exec("h1", program("mccsctl"), "get", "hosts")
             self.assertIn("r1", placed.stdout)
