@@ -61,7 +61,7 @@ inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
           .owner_device = offer.device};
 }
 
-class KernelProcess;
+class GpuAddressSpace;
 class KernelQueue;
 class MemoryMapper;
 
@@ -71,7 +71,7 @@ struct RegionCopy {
   // The kernel that copies; null: `process` does, by a thread. Then `from` is host memory, and `to`
   // is memory of the process on its GPU.
   KernelQueue* queue = nullptr;
-  KernelProcess* process = nullptr;
+  GpuAddressSpace* process = nullptr;
 };
 
 class Device {

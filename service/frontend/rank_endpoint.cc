@@ -13,7 +13,7 @@ namespace mccs {
 
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
-                                                                 KernelProcess* kernels,
+                                                                 GpuAddressSpace* kernels,
                                                                  Listener listener) {
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory,
                         SharedRegion::Create("mccs-communicator", sizeof(wire::CommRegion)));

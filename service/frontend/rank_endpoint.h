@@ -45,7 +45,7 @@ class RankEndpoint final : public RankPort {
   // else null. LIFETIME: `buffers` and `kernels` outlive the endpoint.
   static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank,
                                                             const BufferRegistry& buffers,
-                                                            KernelProcess* kernels,
+                                                            GpuAddressSpace* kernels,
                                                             Listener listener);
 
   absl::StatusOr<const PostedOperation*> Posted(size_t position) override;
@@ -72,7 +72,7 @@ class RankEndpoint final : public RankPort {
     on_host_.assign(roster.on_host.begin(), roster.on_host.end());
     listener_.init_done(status, id);
   }
-  KernelProcess* kernels() override { return queues_.process(); }
+  GpuAddressSpace* kernels() override { return queues_.process(); }
   void SetKernelUse(const KernelUse& use) override {
     kernel_use_ = use;
     queues_.SetUse(use);

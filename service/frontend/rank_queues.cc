@@ -5,7 +5,7 @@
 
 namespace mccs {
 
-absl::StatusOr<RankQueues> RankQueues::Make(KernelProcess* process) {
+absl::StatusOr<RankQueues> RankQueues::Make(GpuAddressSpace* process) {
   RankQueues queues;
   if (process == nullptr) return queues;
   queues.process_ = process;

@@ -22,9 +22,9 @@ class RankQueues {
  public:
   // `process`: whose kernels run plans; null: none do, and there are no queues. LIFETIME: it
   // outlives the queues.
-  static absl::StatusOr<RankQueues> Make(KernelProcess* process);
+  static absl::StatusOr<RankQueues> Make(GpuAddressSpace* process);
 
-  KernelProcess* process() const { return process_; }
+  GpuAddressSpace* process() const { return process_; }
 
   // Initially the rank's kernels take commands, and reach the memory of the other ranks here.
   void SetUse(const KernelUse& use) {
@@ -56,7 +56,7 @@ class RankQueues {
 
   absl::StatusOr<KernelQueue*> At(Queues& queues, uint32_t slot, size_t slots);
 
-  KernelProcess* process_ = nullptr;
+  GpuAddressSpace* process_ = nullptr;
   bool served_ = true;
   bool copies_messages_ = true;
   bool ended_ = false;

@@ -32,7 +32,7 @@
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
-#include "service/frontend/process_kernels.h"
+#include "service/frontend/process_gpus.h"
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/turn_budget.h"
@@ -190,7 +190,7 @@ class Session {
   static void SetOptions(const wire::CommOptions& options, JoinRequest* join);
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   // If the device runs plans by kernels: of the rank's GPU; else null.
-  absl::StatusOr<KernelMappings*> KernelsOf(const JoinRequest& join);
+  absl::StatusOr<GpuMappings*> KernelsOf(const JoinRequest& join);
   // The rank joins; AnswerInit will answer its request. On an error the caller answers.
   absl::Status Admit(const JoinRequest& join, uint64_t request);
   absl::Status JoinDerived(const RankSlot& parent, const DerivedRank& place,
@@ -250,7 +250,7 @@ class Session {
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;
-  ProcessKernels kernels_;
+  ProcessGpus kernels_;
   std::map<uint32_t, RankSlot> ranks_;  // by `comm_handle`
   // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
   // use a number twice.

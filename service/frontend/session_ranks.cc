@@ -94,7 +94,7 @@ absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUn
 
 Session::Outcome Session::HandleInit(const wire::CommInit& request) {
   MCCS_ASSIGN_OR_RETURN(const JoinRequest join, CheckInit(request));
-  MCCS_ASSIGN_OR_RETURN(KernelMappings* const kernels, KernelsOf(join));
+  MCCS_ASSIGN_OR_RETURN(GpuMappings* const kernels, KernelsOf(join));
   if (kernels != nullptr && request.probe_buffer != 0) {
     MCCS_ASSIGN_OR_RETURN(BufferHold probe,
                           buffers_.Resolve({.id = request.probe_buffer, .reserved = 0, .offset = 0},
@@ -110,7 +110,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
     return absl::ResourceExhaustedError(absl::StrCat("too many communicators: this process has ",
                                                      ranks_.size(), ", which is the limit"));
   }
-  MCCS_ASSIGN_OR_RETURN(KernelMappings* const kernels, KernelsOf(join));
+  MCCS_ASSIGN_OR_RETURN(GpuMappings* const kernels, KernelsOf(join));
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
       RankEndpoint::Make(Rank(join.rank.rank()), buffers_, kernels,
@@ -130,7 +130,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KernelMappings*> Session::KernelsOf(const JoinRequest& join) {
+absl::StatusOr<GpuMappings*> Session::KernelsOf(const JoinRequest& join) {
   if (!env_.device->uses_kernels()) return nullptr;
   return kernels_.On(join.gpu.uuid(), join.device);
 }

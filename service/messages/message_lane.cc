@@ -97,7 +97,7 @@ absl::StatusOr<size_t> MessageLane::PollIncoming(std::vector<OpenMessage>& done)
                               .landing = landing};
     MCCS_RETURN_IF_ERROR(owner_.OnSlice(slice, done));
     while (!placed_.empty() && placed_.front().number <= next_slice_) placed_.pop_front();
-    if (!owner_.Keeps(slice)) receive_->Release(next_slice_);
+    if (!owner_.Holds(slice)) receive_->Release(next_slice_);
     ++next_slice_;
   }
   if (next_slice_ > first) receive_->RequestPoll();  // for the credit

@@ -26,6 +26,7 @@
 #include "service/communicator/links/rank_port.h"
 #include "service/counters.h"
 #include "service/messages/local_exchange.h"
+#include "service/messages/local_puts.h"
 #include "service/messages/peer_messages.h"
 #include "service/messages/signal_counts.h"
 

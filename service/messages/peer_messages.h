@@ -108,7 +108,7 @@ class PeerMessages final : private MessageLane::Owner {
   std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) override;
   absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) override;
   absl::Status OnPosted(const OpenMessage& call) override { return puts_.Posted(call); }
-  bool Keeps(const ArrivingSlice& slice) const override { return puts_.Keeps(slice); }
+  bool Holds(const ArrivingSlice& slice) const override { return puts_.Holds(slice); }
   absl::StatusOr<bool> PollCopies(int lane) override { return puts_.PollCopies(lane); }
   bool copying(int lane) const override { return puts_.copying(lane); }
   void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }

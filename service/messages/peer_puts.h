@@ -64,7 +64,7 @@ class PeerPuts {
 
   // Whether the lane must keep the slice, which OnSlice has taken: it waits to be copied into its
   // window, or behind one that does. Then PollCopies releases it.
-  bool Keeps(const ArrivingSlice& slice) const { return copies_.Has(slice); }
+  bool Holds(const ArrivingSlice& slice) const { return copies_.Has(slice); }
   // Ends the copies of a lane that are complete. Returns true if anything moved. Errors: as
   // OnSlice.
   absl::StatusOr<bool> PollCopies(int lane);

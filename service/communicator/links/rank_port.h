@@ -22,7 +22,7 @@
 namespace mccs {
 
 struct JoinRequest;
-class KernelProcess;
+class GpuAddressSpace;
 class KernelQueue;
 
 // A collective call of this rank: validated, its buffers resolved to regions.
@@ -76,7 +76,7 @@ struct WindowPart {
 struct WindowMemory {
   RegionSpan memory;
   // The rank's process, which copies into memory that the daemon cannot write; null: there is none.
-  KernelProcess* process = nullptr;
+  GpuAddressSpace* process = nullptr;
   std::shared_ptr<const void> hold = {};
 };
 
@@ -197,7 +197,7 @@ class KernelPort {
   virtual ~KernelPort() = default;
 
   // The rank's process and GPU; null: no kernels run plans. LIFETIME: that of the port.
-  virtual KernelProcess* kernels() { return nullptr; }
+  virtual GpuAddressSpace* kernels() { return nullptr; }
   // Before InitDone.
   virtual void SetKernelUse(const KernelUse& /*use*/) {}
 };

@@ -29,7 +29,7 @@ std::vector<LocalIndex> ChooseRunners(std::span<const KernelPlace> places) {
 KernelRanks::KernelRanks(std::span<const LocalRank> ranks) {
   std::vector<KernelPlace> places;
   for (const LocalRank& local : ranks) {
-    KernelProcess* const process = local.port == nullptr ? nullptr : local.port->kernels();
+    GpuAddressSpace* const process = local.port == nullptr ? nullptr : local.port->kernels();
     if (process == nullptr) return;
     places.push_back(process->place());
     processes_.push_back(process);
@@ -37,7 +37,7 @@ KernelRanks::KernelRanks(std::span<const LocalRank> ranks) {
   }
   runners_ = ChooseRunners(places);
   // Ranks of one process on one GPU share the object, and its memory.
-  std::set<std::pair<KernelProcess*, KernelProcess*>> seen;
+  std::set<std::pair<GpuAddressSpace*, GpuAddressSpace*>> seen;
   for (const LocalIndex runner : runners_) {
     for (size_t i = 0; i < processes_.size(); ++i) {
       const LocalIndex owner(static_cast<int32_t>(i));

@@ -20,7 +20,7 @@
 
 #include "base/ids.h"
 #include "service/communicator/links/rank_port.h"
-#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/gpu_address_space.h"
 
 namespace mccs {
 
@@ -55,12 +55,12 @@ class KernelRanks {
     LocalIndex owner;
   };
 
-  KernelProcess& ProcessOf(LocalIndex rank) const {
+  GpuAddressSpace& ProcessOf(LocalIndex rank) const {
     return *processes_[static_cast<size_t>(rank.value())];
   }
 
   std::vector<Rank> ranks_;
-  std::vector<KernelProcess*> processes_;
+  std::vector<GpuAddressSpace*> processes_;
   std::vector<LocalIndex> runners_;
   std::deque<Access> pending_;
   std::string staged_;

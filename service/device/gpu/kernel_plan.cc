@@ -40,7 +40,7 @@ class Layouter {
 };
 
 // For the kernels of the process; 0: no memory. Clears `all` if the process has not mapped it yet.
-absl::StatusOr<uint64_t> AddressFor(KernelProcess& process, const RegionSpan& span, bool* all) {
+absl::StatusOr<uint64_t> AddressFor(GpuAddressSpace& process, const RegionSpan& span, bool* all) {
   if (span.region == nullptr) return 0;
   MCCS_ASSIGN_OR_RETURN(const uint64_t address, AddressOf(process, span));
   *all &= address != 0;
@@ -206,7 +206,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
 }
 
 absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
-  KernelProcess& process = runner.queue->process();
+  GpuAddressSpace& process = runner.queue->process();
   MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*memory_));
   MCCS_ASSIGN_OR_RETURN(bool all, BindBuffers(process, runner.binding));
   for (size_t i = 0; i < runner.active.size(); ++i) {
@@ -226,7 +226,7 @@ absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
   return all && base != 0;
 }
 
-absl::StatusOr<bool> KernelPlan::BindLanes(KernelProcess& process, const Program& program) {
+absl::StatusOr<bool> KernelPlan::BindLanes(GpuAddressSpace& process, const Program& program) {
   bool all = true;
   for (size_t i = 0; i < program.sends.size(); ++i) {
     MCCS_ASSIGN_OR_RETURN(program.sends[i].run->staging,
@@ -239,7 +239,7 @@ absl::StatusOr<bool> KernelPlan::BindLanes(KernelProcess& process, const Program
   return all;
 }
 
-absl::StatusOr<bool> KernelPlan::BindBuffers(KernelProcess& process, uint64_t binding) {
+absl::StatusOr<bool> KernelPlan::BindBuffers(GpuAddressSpace& process, uint64_t binding) {
   bool all = true;
   auto* its = At<kernels::Binding>(binding);
   *its = {.division = binding_->geometry->division(),

@@ -38,7 +38,7 @@ class KernelPlan final : public DevicePlan {
 
   // REQUIRES: `binding.queues` has a queue for each rank that runs a program.
   void Start(const OperationBinding& binding) override;
-  // Errors: those of KernelProcess; kInternal: a kernel ended early.
+  // Errors: those of GpuAddressSpace; kInternal: a kernel ended early.
   absl::StatusOr<bool> Poll() override;
   bool done() const override { return state_ == State::kIdle; }
   bool quiescent() const override;
@@ -104,8 +104,8 @@ class KernelPlan final : public DevicePlan {
 
   // Writes what this rank's kernel needs; false: some memory is not mapped yet.
   absl::StatusOr<bool> Bind(Runner& runner);
-  absl::StatusOr<bool> BindLanes(KernelProcess& process, const Program& program);
-  absl::StatusOr<bool> BindBuffers(KernelProcess& process, uint64_t binding);
+  absl::StatusOr<bool> BindLanes(GpuAddressSpace& process, const Program& program);
+  absl::StatusOr<bool> BindBuffers(GpuAddressSpace& process, uint64_t binding);
   absl::StatusOr<bool> TryPublish();
   void BeginLanes();
   bool CopyCounters(Program& program, KernelQueue& queue);

@@ -7,19 +7,19 @@
 #include <cstdint>
 
 #include "kernels/commands.h"
-#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/gpu_address_space.h"
 
 namespace mccs {
 
 class KernelQueue {
  public:
   // `shared`: zeroed. LIFETIME: both outlive the queue.
-  KernelQueue(KernelProcess& process, kernels::CommandQueue& shared)
+  KernelQueue(GpuAddressSpace& process, kernels::CommandQueue& shared)
       : process_(process), shared_(shared) {}
   KernelQueue(const KernelQueue&) = delete;
   KernelQueue& operator=(const KernelQueue&) = delete;
 
-  KernelProcess& process() { return process_; }
+  GpuAddressSpace& process() { return process_; }
 
   // Takes the number of the next command. Operations take it when they start, so that the kernel
   // runs them in the order of their starts, which is the same on all hosts, although the memory of
@@ -48,7 +48,7 @@ class KernelQueue {
   bool stopped() const { return stopped_; }
 
  private:
-  KernelProcess& process_;
+  GpuAddressSpace& process_;
   kernels::CommandQueue& shared_;
   bool ended_ = false;
   uint64_t bell_ = 0;

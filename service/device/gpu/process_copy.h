@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/gpu_address_space.h"
 #include "service/device/region.h"
 
 namespace mccs {
@@ -17,7 +17,7 @@ class ProcessCopy {
  public:
   // `to`: of the process, on its GPU; as long as `from`. LIFETIME: process and memory, until
   // Advance has returned true or an error.
-  ProcessCopy(KernelProcess& process, const RegionSpan& from, const RegionSpan& to)
+  ProcessCopy(GpuAddressSpace& process, const RegionSpan& from, const RegionSpan& to)
       : process_(&process), from_(from), to_(to) {}
 
   // Starts the copy as soon as the process has mapped the memory. True: it is complete, or the
@@ -25,7 +25,7 @@ class ProcessCopy {
   absl::StatusOr<bool> Advance();
 
  private:
-  KernelProcess* process_;
+  GpuAddressSpace* process_;
   RegionSpan from_, to_;
   uint64_t number_ = 0;  // once started
 };

@@ -47,7 +47,7 @@ class Memory final : public Region {
 };
 
 // A process on one GPU that answers when it is told to.
-class Process final : public KernelProcess {
+class Process final : public GpuAddressSpace {
  public:
   explicit Process(KernelPlace place) : place_(std::move(place)) {}
 
@@ -77,11 +77,11 @@ class Process final : public KernelProcess {
 
 class Port final : public IdlePort {
  public:
-  explicit Port(KernelProcess* process) : process_(process) {}
-  KernelProcess* kernels() override { return process_; }
+  explicit Port(GpuAddressSpace* process) : process_(process) {}
+  GpuAddressSpace* kernels() override { return process_; }
 
  private:
-  KernelProcess* const process_;
+  GpuAddressSpace* const process_;
 };
 
 // Two GPUs; the ranks 4 and 6 of two processes share the first one.

@@ -12,13 +12,13 @@
 #include "absl/status/statusor.h"
 #include "kernels/commands.h"
 #include "kernels/host_kernel.h"
-#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/gpu_address_space.h"
 #include "service/device/gpu/kernel_queue.h"
 
 namespace mccs {
 
 // A region becomes known some polls after it is asked for, as if the process were another one.
-class LocalKernel final : public KernelProcess {
+class LocalKernel final : public GpuAddressSpace {
  public:
   const KernelPlace& place() const override { return place_; }
   const Region* probe() const override { return nullptr; }

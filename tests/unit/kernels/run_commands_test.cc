@@ -64,7 +64,7 @@ std::shared_ptr<const Plan> MakePlan(int channels) {
 }
 
 // This process, whose memory every kernel reaches.
-class ThisProcess final : public KernelProcess {
+class ThisProcess final : public GpuAddressSpace {
  public:
   const KernelPlace& place() const override { return place_; }
   const Region* probe() const override { return nullptr; }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "service/device/cpu_device.h"
+#include "service/messages/local_puts.h"
+#include "service/messages/poll_limit.h"
 #include "service/messages/signal_counts.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/device/process_memory.h"

@@ -55,7 +55,7 @@ class MessagePort final : public IdlePort {
   bool complete = false;
   uint64_t window_bytes = kBytes;
   const Region* window_region = nullptr;  // instead of `memory`
-  KernelProcess* process = nullptr;
+  GpuAddressSpace* process = nullptr;
   KernelQueue* queue = nullptr;
   mutable std::vector<std::byte> memory = std::vector<std::byte>(2 * kBytes, std::byte{1});
 };

@@ -49,7 +49,7 @@ class OneWindow final : public WindowPort {
   WindowView view{.state = WindowView::State::kOpen, .bytes = kWindowBytes};
   uint64_t room = kWindowBytes;
   const Region* region = nullptr;  // instead of `memory`
-  KernelProcess* process = nullptr;
+  GpuAddressSpace* process = nullptr;
   mutable std::array<std::byte, kWindowBytes> memory{};
   std::shared_ptr<const void> held = std::make_shared<int>(0);
 };
@@ -302,7 +302,7 @@ class PutsIntoGpuTest : public PeerPutsTest {
 
 TEST_F(PutsIntoGpuTest, TheProcessCopiesASliceBeforeItIsReleased) {
   const PeerPuts::Slice slice = Arrive(3, MessageTag::Kind::kPut, std::byte{7});
-  EXPECT_TRUE(on_gpu_.Keeps(slice));
+  EXPECT_TRUE(on_gpu_.Holds(slice));
   EXPECT_TRUE(on_gpu_.WritesInto(kOurs, 1));
   EXPECT_EQ(port_.memory[0], std::byte{0});
   EXPECT_TRUE(released_.empty());
@@ -323,7 +323,7 @@ TEST_F(PutsIntoGpuTest, ASignalWaitsForTheDataBeforeIt) {
   PeerPuts::Slice signal = Coming(0, 0);
   signal.number = 4;
   ASSERT_TRUE(on_gpu_.OnSlice(signal).ok());
-  EXPECT_TRUE(on_gpu_.Keeps(signal));
+  EXPECT_TRUE(on_gpu_.Holds(signal));
   EXPECT_FALSE(Signalled());
   PollUntilIdle();
   EXPECT_TRUE(Signalled());

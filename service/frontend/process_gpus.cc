@@ -1,10 +1,10 @@
-#include "service/frontend/process_kernels.h"
+#include "service/frontend/process_gpus.h"
 
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
 
-absl::StatusOr<KernelMappings*> ProcessKernels::On(const std::string& gpu, int32_t device) {
+absl::StatusOr<GpuMappings*> ProcessGpus::On(const std::string& gpu, int32_t device) {
   for (const auto& known : gpus_) {
     if (known->place().gpu == gpu) return known.get();
   }
@@ -12,41 +12,40 @@ absl::StatusOr<KernelMappings*> ProcessKernels::On(const std::string& gpu, int32
     return absl::ResourceExhaustedError(absl::StrCat("process ", process_, " uses more than ",
                                                      kMaxGpus, " GPUs, which is the limit"));
   }
-  gpus_.push_back(std::make_unique<KernelMappings>(
+  gpus_.push_back(std::make_unique<GpuMappings>(
       KernelPlace{.session = session_.value(), .process = process_, .device = device, .gpu = gpu},
-      KernelMappings::Numbers{.first = gpus_.size() + 1, .step = kMaxGpus}, send_));
+      GpuMappings::Numbers{.first = gpus_.size() + 1, .step = kMaxGpus}, send_));
   return gpus_.back().get();
 }
 
-KernelMappings* ProcessKernels::Find(uint64_t number) const {
+GpuMappings* ProcessGpus::Find(uint64_t number) const {
   const uint64_t gpu = (number - 1) % kMaxGpus;  // the inverse of Numbers
   return number == 0 || gpu >= gpus_.size() ? nullptr : gpus_[gpu].get();
 }
 
-absl::Status ProcessKernels::OnMapped(const wire::MemoryMapped& message) {
-  if (KernelMappings* const gpu = Find(message.memory); gpu != nullptr)
-    return gpu->OnMapped(message);
+absl::Status ProcessGpus::OnMapped(const wire::MemoryMapped& message) {
+  if (GpuMappings* const gpu = Find(message.memory); gpu != nullptr) return gpu->OnMapped(message);
   return absl::InvalidArgumentError(
       absl::StrCat("unexpected MemoryMapped of memory ", message.memory));
 }
 
-absl::Status ProcessKernels::OnUnmapped(const wire::MemoryUnmapped& message) {
-  if (KernelMappings* const gpu = Find(message.memory); gpu != nullptr)
+absl::Status ProcessGpus::OnUnmapped(const wire::MemoryUnmapped& message) {
+  if (GpuMappings* const gpu = Find(message.memory); gpu != nullptr)
     return gpu->OnUnmapped(message);
   return absl::InvalidArgumentError(
       absl::StrCat("unexpected MemoryUnmapped of memory ", message.memory));
 }
 
-absl::Status ProcessKernels::OnCopied(const wire::MemoryCopied& message) {
-  if (KernelMappings* const gpu = Find(message.copy); gpu != nullptr) return gpu->OnCopied(message);
+absl::Status ProcessGpus::OnCopied(const wire::MemoryCopied& message) {
+  if (GpuMappings* const gpu = Find(message.copy); gpu != nullptr) return gpu->OnCopied(message);
   return absl::InvalidArgumentError(absl::StrCat("unexpected MemoryCopied of copy ", message.copy));
 }
 
-void ProcessKernels::Withdraw(const Region& region, const std::shared_ptr<void>& token) {
+void ProcessGpus::Withdraw(const Region& region, const std::shared_ptr<void>& token) {
   for (const auto& gpu : gpus_) gpu->Withdraw(region, token);
 }
 
-void ProcessKernels::End() {
+void ProcessGpus::End() {
   for (const auto& gpu : gpus_) gpu->End();
 }
 

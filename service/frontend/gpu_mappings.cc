@@ -1,4 +1,4 @@
-#include "service/frontend/kernel_mappings.h"
+#include "service/frontend/gpu_mappings.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace mccs {
 
-absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
+absl::StatusOr<uint64_t> GpuMappings::AddressOf(const Region& region) {
   const Region::KernelAccess* access = region.kernel_access();
   if (access == nullptr) {
     return absl::FailedPreconditionError(
@@ -43,7 +43,7 @@ absl::StatusOr<uint64_t> KernelMappings::AddressOf(const Region& region) {
   return 0;
 }
 
-absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
+absl::Status GpuMappings::OnMapped(const wire::MemoryMapped& message) {
   const auto region = regions_.find(message.memory);
   if (region == regions_.end() || mappings_.at(region->second).answered()) {
     return absl::InvalidArgumentError(
@@ -60,7 +60,7 @@ absl::Status KernelMappings::OnMapped(const wire::MemoryMapped& message) {
   return absl::OkStatus();
 }
 
-absl::Status KernelMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
+absl::Status GpuMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
   const auto region = regions_.find(message.memory);
   if (region == regions_.end() || !mappings_.at(region->second).withdrawn) {
     return absl::InvalidArgumentError(
@@ -71,7 +71,7 @@ absl::Status KernelMappings::OnUnmapped(const wire::MemoryUnmapped& message) {
   return absl::OkStatus();
 }
 
-uint64_t KernelMappings::StartCopy(uint64_t to, uint64_t from, uint64_t bytes) {
+uint64_t GpuMappings::StartCopy(uint64_t to, uint64_t from, uint64_t bytes) {
   if (copies_.size() == kMostCopies) return 0;
   const uint64_t number = std::exchange(next_copy_, next_copy_ + step_);
   copies_.try_emplace(number);
@@ -86,7 +86,7 @@ uint64_t KernelMappings::StartCopy(uint64_t to, uint64_t from, uint64_t bytes) {
   return number;
 }
 
-absl::StatusOr<bool> KernelMappings::TakeCopied(uint64_t copy) {
+absl::StatusOr<bool> GpuMappings::TakeCopied(uint64_t copy) {
   if (!alive_)
     return absl::UnavailableError(absl::StrCat("process ", place_.process, " has ended"));
   const auto found = copies_.find(copy);
@@ -97,7 +97,7 @@ absl::StatusOr<bool> KernelMappings::TakeCopied(uint64_t copy) {
   return true;
 }
 
-absl::Status KernelMappings::OnCopied(const wire::MemoryCopied& message) {
+absl::Status GpuMappings::OnCopied(const wire::MemoryCopied& message) {
   const auto copy = copies_.find(message.copy);
   if (copy == copies_.end() || copy->second.has_value()) {
     return absl::InvalidArgumentError(
@@ -112,14 +112,14 @@ absl::Status KernelMappings::OnCopied(const wire::MemoryCopied& message) {
   return absl::OkStatus();
 }
 
-void KernelMappings::Withdraw(const Region& region, std::shared_ptr<void> token) {
+void GpuMappings::Withdraw(const Region& region, std::shared_ptr<void> token) {
   const auto mapping = mappings_.find(region.id().value());
   if (mapping == mappings_.end()) return;
   mapping->second.token = std::move(token);
   RequestUnmap(mapping->second);
 }
 
-void KernelMappings::RequestUnmap(Mapping& mapping) {
+void GpuMappings::RequestUnmap(Mapping& mapping) {
   if (std::exchange(mapping.withdrawn, true)) return;
   wire::UnmapMemory message{};
   message.header = {.kind = wire::UnmapMemory::kKind, .bytes = sizeof(message), .request = 0};
@@ -127,7 +127,7 @@ void KernelMappings::RequestUnmap(Mapping& mapping) {
   send_(std::as_bytes(std::span(&message, 1)), {});
 }
 
-void KernelMappings::Sweep() {
+void GpuMappings::Sweep() {
   for (size_t i = std::min(kSweptAtOnce, regions_.size()); i > 0; --i) {
     auto region = regions_.upper_bound(last_swept_);
     if (region == regions_.end()) region = regions_.begin();
@@ -137,7 +137,7 @@ void KernelMappings::Sweep() {
   }
 }
 
-void KernelMappings::End() {
+void GpuMappings::End() {
   alive_ = false;
   probe_.reset();
   mappings_.clear();

@@ -1,5 +1,5 @@
 // The map of memory for one process's kernels, against a process that answers as it likes.
-#include "service/frontend/kernel_mappings.h"
+#include "service/frontend/gpu_mappings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "service/frontend/process_kernels.h"
+#include "service/frontend/process_gpus.h"
 
 namespace mccs {
-namespace kernel_mappings_test {
+namespace gpu_mappings_test {
 
 constexpr pid_t kProcess = 7;
 constexpr int32_t kDevice = 3;
@@ -33,7 +33,7 @@ class Memory final : public Region {
   }
 };
 
-class KernelMappingsTest : public testing::Test {
+class GpuMappingsTest : public testing::Test {
  protected:
   // Messages to the process of one kind.
   template <typename Message>
@@ -60,15 +60,15 @@ class KernelMappingsTest : public testing::Test {
   }
 
   std::vector<std::vector<std::byte>> sent_;
-  KernelMappings mappings_{{.session = 1, .process = kProcess, .device = kDevice, .gpu = "gpu"},
-                           {},
-                           [this](std::span<const std::byte> message, std::span<const int>) {
-                             sent_.emplace_back(message.begin(), message.end());
-                           }};
+  GpuMappings mappings_{{.session = 1, .process = kProcess, .device = kDevice, .gpu = "gpu"},
+                        {},
+                        [this](std::span<const std::byte> message, std::span<const int>) {
+                          sent_.emplace_back(message.begin(), message.end());
+                        }};
   Memory other_{kProcess + 1};
 };
 
-TEST_F(KernelMappingsTest, TheProcessIsAskedOnce) {
+TEST_F(GpuMappingsTest, TheProcessIsAskedOnce) {
   EXPECT_EQ(*mappings_.AddressOf(other_), 0u);
   EXPECT_EQ(*mappings_.AddressOf(other_), 0u);
   ASSERT_EQ(Sent<wire::MapMemory>().size(), 1u);
@@ -77,7 +77,7 @@ TEST_F(KernelMappingsTest, TheProcessIsAskedOnce) {
   EXPECT_EQ(*mappings_.AddressOf(other_), 0x1234u);
 }
 
-TEST_F(KernelMappingsTest, ACopyIsCompleteWhenTheProcessSaysSo) {
+TEST_F(GpuMappingsTest, ACopyIsCompleteWhenTheProcessSaysSo) {
   const uint64_t copy = mappings_.StartCopy(kAddress, 0x1000, 64);
   ASSERT_EQ(Sent<wire::CopyMemory>().size(), 1u);
   const wire::CopyMemory request = Sent<wire::CopyMemory>()[0];
@@ -94,7 +94,7 @@ TEST_F(KernelMappingsTest, ACopyIsCompleteWhenTheProcessSaysSo) {
   EXPECT_FALSE(mappings_.OnCopied(answer).ok()) << "an answer to no copy";
 }
 
-TEST_F(KernelMappingsTest, ACopyThatFailsOrWhoseProcessEndsIsAnError) {
+TEST_F(GpuMappingsTest, ACopyThatFailsOrWhoseProcessEndsIsAnError) {
   const uint64_t failed = mappings_.StartCopy(kAddress, 0x1000, 64);
   const uint64_t unfinished = mappings_.StartCopy(kAddress, 0x1000, 64);
   wire::MemoryCopied answer{};
@@ -109,13 +109,13 @@ TEST_F(KernelMappingsTest, ACopyThatFailsOrWhoseProcessEndsIsAnError) {
   EXPECT_FALSE(mappings_.TakeCopied(unfinished).ok());
 }
 
-TEST_F(KernelMappingsTest, ItsOwnMemoryNeedsNoMapping) {
+TEST_F(GpuMappingsTest, ItsOwnMemoryNeedsNoMapping) {
   EXPECT_EQ(*mappings_.AddressOf(Memory(kProcess)), kAddress);
   EXPECT_TRUE(sent_.empty());
 }
 
 // A GPU needs access to the memory of another one, also in one process.
-TEST_F(KernelMappingsTest, TheProcessIsAskedForMemoryOfItsOtherGpus) {
+TEST_F(GpuMappingsTest, TheProcessIsAskedForMemoryOfItsOtherGpus) {
   const Memory other_gpu(kProcess, kDevice + 1);
   EXPECT_EQ(*mappings_.AddressOf(other_gpu), 0u);
   ASSERT_EQ(Sent<wire::MapMemory>().size(), 1u);
@@ -125,13 +125,13 @@ TEST_F(KernelMappingsTest, TheProcessIsAskedForMemoryOfItsOtherGpus) {
   EXPECT_EQ(*mappings_.AddressOf(other_gpu), kAddress);
 }
 
-TEST_F(KernelMappingsTest, ItsMemoryOfTheHostHasOneAddressOnAllGpus) {
+TEST_F(GpuMappingsTest, ItsMemoryOfTheHostHasOneAddressOnAllGpus) {
   const Memory host(kProcess, kDevice + 1, wire::ExportKind::kHostMemory);
   EXPECT_EQ(*mappings_.AddressOf(host), kAddress);
   EXPECT_TRUE(sent_.empty());
 }
 
-TEST_F(KernelMappingsTest, AProcessThatCannotMapFailsTheMemory) {
+TEST_F(GpuMappingsTest, AProcessThatCannotMapFailsTheMemory) {
   (void)mappings_.AddressOf(other_);
   wire::MemoryMapped refused = Mapped(Sent<wire::MapMemory>()[0].memory, 0);
   refused.status.error = wire::ErrorClass::kSystem;
@@ -142,7 +142,7 @@ TEST_F(KernelMappingsTest, AProcessThatCannotMapFailsTheMemory) {
 }
 
 // A second answer could move an address that kernels use, and each answer costs a turn.
-TEST_F(KernelMappingsTest, AnswersWithoutAQuestionAreRefused) {
+TEST_F(GpuMappingsTest, AnswersWithoutAQuestionAreRefused) {
   EXPECT_FALSE(mappings_.OnMapped(Mapped(1)).ok());
   (void)mappings_.AddressOf(other_);
   const uint64_t number = Sent<wire::MapMemory>()[0].memory;
@@ -152,14 +152,14 @@ TEST_F(KernelMappingsTest, AnswersWithoutAQuestionAreRefused) {
   EXPECT_EQ(*mappings_.AddressOf(other_), kAddress);
 }
 
-TEST_F(KernelMappingsTest, AFailedMappingIsAnsweredOnceToo) {
+TEST_F(GpuMappingsTest, AFailedMappingIsAnsweredOnceToo) {
   (void)mappings_.AddressOf(other_);
   const uint64_t number = Sent<wire::MapMemory>()[0].memory;
   ASSERT_TRUE(mappings_.OnMapped(Mapped(number, 0)).ok());
   EXPECT_FALSE(mappings_.OnMapped(Mapped(number)).ok());
 }
 
-TEST_F(KernelMappingsTest, WithdrawnMemoryIsHeldUntilTheProcessHasUnmappedIt) {
+TEST_F(GpuMappingsTest, WithdrawnMemoryIsHeldUntilTheProcessHasUnmappedIt) {
   (void)mappings_.AddressOf(other_);
   const uint64_t number = Sent<wire::MapMemory>()[0].memory;
   auto token = std::make_shared<int>();
@@ -174,7 +174,7 @@ TEST_F(KernelMappingsTest, WithdrawnMemoryIsHeldUntilTheProcessHasUnmappedIt) {
   EXPECT_FALSE(mappings_.OnUnmapped(Unmapped(number)).ok());
 }
 
-TEST_F(KernelMappingsTest, AProcessThatEndsHoldsNothing) {
+TEST_F(GpuMappingsTest, AProcessThatEndsHoldsNothing) {
   (void)mappings_.AddressOf(other_);
   auto token = std::make_shared<int>();
   const std::weak_ptr<int> held = token;
@@ -185,13 +185,13 @@ TEST_F(KernelMappingsTest, AProcessThatEndsHoldsNothing) {
 }
 
 // The numbers of memory tell which GPU an answer belongs to.
-TEST_F(KernelMappingsTest, EachGpuOfAProcessHasItsOwnMappings) {
-  ProcessKernels kernels(SessionId(1), kProcess,
-                         [this](std::span<const std::byte> message, std::span<const int>) {
-                           sent_.emplace_back(message.begin(), message.end());
-                         });
-  KernelMappings& one = **kernels.On("gpu a", 0);
-  KernelMappings& two = **kernels.On("gpu b", 1);
+TEST_F(GpuMappingsTest, EachGpuOfAProcessHasItsOwnMappings) {
+  ProcessGpus kernels(SessionId(1), kProcess,
+                      [this](std::span<const std::byte> message, std::span<const int>) {
+                        sent_.emplace_back(message.begin(), message.end());
+                      });
+  GpuMappings& one = **kernels.On("gpu a", 0);
+  GpuMappings& two = **kernels.On("gpu b", 1);
   EXPECT_EQ(*kernels.On("gpu a", 0), &one);
   (void)one.AddressOf(other_);
   (void)two.AddressOf(other_);
@@ -214,15 +214,15 @@ TEST_F(KernelMappingsTest, EachGpuOfAProcessHasItsOwnMappings) {
   EXPECT_TRUE(held.expired());
 }
 
-TEST_F(KernelMappingsTest, AProcessHasAtMostSoManyGpus) {
-  ProcessKernels kernels(SessionId(1), kProcess,
-                         [](std::span<const std::byte>, std::span<const int>) {});
-  for (size_t i = 0; i < ProcessKernels::kMaxGpus; ++i)
+TEST_F(GpuMappingsTest, AProcessHasAtMostSoManyGpus) {
+  ProcessGpus kernels(SessionId(1), kProcess,
+                      [](std::span<const std::byte>, std::span<const int>) {});
+  for (size_t i = 0; i < ProcessGpus::kMaxGpus; ++i)
     ASSERT_TRUE(kernels.On(std::to_string(i), static_cast<int32_t>(i)).ok());
   EXPECT_EQ(kernels.On("one more", 0).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(KernelMappingsTest, MemoryThatHasEndedIsUnmappedLater) {
+TEST_F(GpuMappingsTest, MemoryThatHasEndedIsUnmappedLater) {
   auto ended = std::make_unique<Memory>(kProcess + 1);
   (void)mappings_.AddressOf(*ended);
   ended.reset();
@@ -230,5 +230,5 @@ TEST_F(KernelMappingsTest, MemoryThatHasEndedIsUnmappedLater) {
   EXPECT_EQ(Sent<wire::UnmapMemory>().size(), 1u);
 }
 
-}  // namespace kernel_mappings_test
+}  // namespace gpu_mappings_test
 }  // namespace mccs

@@ -1,8 +1,8 @@
 // The GPUs on which kernels of one process run plans.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
-#ifndef MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_
-#define MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_
+#ifndef MCCS_SERVICE_FRONTEND_PROCESS_GPUS_H_
+#define MCCS_SERVICE_FRONTEND_PROCESS_GPUS_H_
 
 #include <sys/types.h>
 
@@ -17,19 +17,19 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/shim_control.h"
-#include "service/frontend/kernel_mappings.h"
+#include "service/frontend/gpu_mappings.h"
 
 namespace mccs {
 
-class ProcessKernels {
+class ProcessGpus {
  public:
-  ProcessKernels(SessionId session, pid_t process, KernelMappings::Send send)
+  ProcessGpus(SessionId session, pid_t process, GpuMappings::Send send)
       : session_(session), process_(process), send_(std::move(send)) {}
 
   // The GPU with this uuid, which the process calls `device`; known from the first call on.
   // kResourceExhausted: it is the process's 129th. LIFETIME: that of this object.
   static constexpr size_t kMaxGpus = 128;
-  absl::StatusOr<KernelMappings*> On(const std::string& gpu, int32_t device);
+  absl::StatusOr<GpuMappings*> On(const std::string& gpu, int32_t device);
 
   // kInvalidArgument: the daemon did not ask for it.
   absl::Status OnMapped(const wire::MemoryMapped& message);
@@ -43,14 +43,14 @@ class ProcessKernels {
 
  private:
   // Whose numbers include this one; null: none.
-  KernelMappings* Find(uint64_t number) const;
+  GpuMappings* Find(uint64_t number) const;
 
   const SessionId session_;
   const pid_t process_;
-  const KernelMappings::Send send_;
-  std::vector<std::unique_ptr<KernelMappings>> gpus_;
+  const GpuMappings::Send send_;
+  std::vector<std::unique_ptr<GpuMappings>> gpus_;
 };
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_FRONTEND_PROCESS_KERNELS_H_
+#endif  // MCCS_SERVICE_FRONTEND_PROCESS_GPUS_H_

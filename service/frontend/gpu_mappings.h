@@ -5,9 +5,9 @@
 //   AddressOf ── MapMemory ──► process ── MemoryMapped ──► the address
 //   Withdraw, or the region ends ── UnmapMemory ──► process ── MemoryUnmapped ──► forgotten
 //
-// OWNER: ProcessKernels. THREAD: the owning engine only. Never blocks.
-#ifndef MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
-#define MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
+// OWNER: ProcessGpus. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_GPU_MAPPINGS_H_
+#define MCCS_SERVICE_FRONTEND_GPU_MAPPINGS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,12 +22,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/shim_control.h"
-#include "service/device/gpu/kernel_process.h"
+#include "service/device/gpu/gpu_address_space.h"
 #include "service/frontend/buffer_registry.h"
 
 namespace mccs {
 
-class KernelMappings final : public KernelProcess {
+class GpuMappings final : public GpuAddressSpace {
  public:
   using Send = std::function<void(std::span<const std::byte> message, std::span<const int> fds)>;
 
@@ -38,7 +38,7 @@ class KernelMappings final : public KernelProcess {
     uint64_t step = 1;
   };
   // `send`: to the process.
-  KernelMappings(KernelPlace place, const Numbers& numbers, Send send)
+  GpuMappings(KernelPlace place, const Numbers& numbers, Send send)
       : place_(std::move(place)),
         step_(numbers.step),
         send_(std::move(send)),
@@ -102,4 +102,4 @@ class KernelMappings final : public KernelProcess {
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_FRONTEND_KERNEL_MAPPINGS_H_
+#endif  // MCCS_SERVICE_FRONTEND_GPU_MAPPINGS_H_

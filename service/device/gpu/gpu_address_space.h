@@ -1,8 +1,8 @@
 // A tenant's process whose kernels run plans on one of its GPUs, as the daemon sees it.
 //
 // OWNER: the frontend. THREAD: the owning engine only. Never blocks.
-#ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_
-#define MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_
+#ifndef MCCS_SERVICE_DEVICE_GPU_GPU_ADDRESS_SPACE_H_
+#define MCCS_SERVICE_DEVICE_GPU_GPU_ADDRESS_SPACE_H_
 
 #include <sys/types.h>
 
@@ -22,9 +22,9 @@ struct KernelPlace {
   std::string gpu;     // uuid of the GPU, or of the instance of one (MIG)
 };
 
-class KernelProcess {
+class GpuAddressSpace {
  public:
-  virtual ~KernelProcess() = default;
+  virtual ~GpuAddressSpace() = default;
 
   virtual const KernelPlace& place() const = 0;
 
@@ -48,7 +48,7 @@ class KernelProcess {
 };
 
 // As AddressOf, for a part of a region.
-inline absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSpan& span) {
+inline absl::StatusOr<uint64_t> AddressOf(GpuAddressSpace& process, const RegionSpan& span) {
   const absl::StatusOr<uint64_t> base = process.AddressOf(*span.region);
   if (!base.ok() || *base == 0) return base;
   return *base + span.offset;
@@ -56,4 +56,4 @@ inline absl::StatusOr<uint64_t> AddressOf(KernelProcess& process, const RegionSp
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_DEVICE_GPU_KERNEL_PROCESS_H_
+#endif  // MCCS_SERVICE_DEVICE_GPU_GPU_ADDRESS_SPACE_H_

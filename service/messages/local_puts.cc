@@ -1,0 +1,110 @@
+#include "service/messages/local_puts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/messages/poll_limit.h"
+
+namespace mccs {
+
+void LocalPuts::Add(const OpenMessage& call) {
+  std::unique_ptr<Pair>& pair = pairs_[call.pair];
+  if (pair == nullptr) pair = std::make_unique<Pair>();
+  if (pair->calls.empty()) busy_.push_back(pair.get());
+  pair->calls.push_back(call);
+}
+
+void LocalPuts::WindowsChanged() {
+  busy_.insert(busy_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
+absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
+  if (!mem_ops_.status.ok()) return mem_ops_.status;
+  bool moved = false;
+  const PollLimit limit(*parts_.device);
+  size_t calls_left = PollLimit::kCopies;
+  for (size_t i = busy_.size(); i > 0 && calls_left > 0 && limit.left(); --i) {
+    Pair& pair = *busy_.front();
+    Progress progress = Progress::kUnderWay;
+    while (!pair.calls.empty() && calls_left > 0 && limit.left()) {
+      --calls_left;
+      MCCS_ASSIGN_OR_RETURN(progress, Advance(pair, &moved));
+      if (progress != Progress::kComplete) break;
+      const OpenMessage call = pair.calls.front();
+      pair.calls.pop_front();
+      pair.copy.reset();
+      MCCS_RETURN_IF_ERROR(parts_.signals->Count(call.pair, call.call->signal));
+      done.push_back(call);
+      moved = true;
+    }
+    busy_.pop_front();
+    if (pair.calls.empty()) continue;
+    if (progress == Progress::kWaits) {
+      waiting_.push_back(&pair);
+    } else {
+      busy_.push_back(&pair);
+    }
+  }
+  return moved;
+}
+
+absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) {
+  const OpenMessage& call = pair.calls.front();
+  if (pair.copy == nullptr) {
+    const WindowPort* const port = parts_.port_of(call.pair.destination);
+    if (port == nullptr) return Progress::kWaits;
+    if (call.bytes() == 0) return Progress::kComplete;
+    const PostedMessage& put = *call.call;
+    if (port->GetWindow(put.window).state == WindowView::State::kNotYet) {
+      return Progress::kWaits;
+    }
+    MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
+                                                                   .offset = put.window_offset,
+                                                                   .bytes = call.bytes()}));
+    if (call.bytes() > window.memory.bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
+                       " bytes from offset ", put.window_offset, " on"));
+    }
+    const DeviceCopy::Job job{.from = call.memory(),
+                              .to = window.memory,
+                              .bytes = call.bytes(),
+                              .queue = put.queue,
+                              .process = window.process};
+    if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
+    pair.copy = std::make_unique<Copy>(
+        Copy{.window = std::move(window.hold), .copy = {*parts_.device, job, &mem_ops_}});
+  }
+  return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+}
+
+void LocalPuts::Stop() {
+  for (const Pair* pair : busy_) {
+    if (pair->copy != nullptr) pair->copy->copy.Stop();
+  }
+}
+
+bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
+  return std::any_of(busy_.begin(), busy_.end(), [&](const Pair* pair) {
+    if (pair->copy == nullptr) return false;
+    const OpenMessage& call = pair->calls.front();
+    return call.pair.destination == rank && (window == 0 || call.call->window == window);
+  });
+}
+
+void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+  for (const Pair* pair : waiting_) unmatched.push_back(pair->calls.front());
+}
+
+const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {
+  for (const Pair* pair : waiting_) {
+    const OpenMessage& call = pair->calls.front();
+    if (call.pair.destination == rank) return &call;
+  }
+  return nullptr;
+}
+
+}  // namespace mccs
