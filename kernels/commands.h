@@ -3,6 +3,7 @@
 //
 //   daemon                                          kernel on the tenant's stream
 //   writes a Command  ── published, bell ────────►  runs its programs
+//   or a ShortCommand ── flags in its lines ─────►
 //                     ◄─ finished ────────────────
 //   lanes             ── LaneWords, bell ────────►  meets them while it runs (lane_ports.h)
 //                     ◄─ LaneWords ───────────────
@@ -20,6 +21,7 @@
 
 #include "algorithms/division.h"
 #include "base/portable.h"
+#include "kernels/low_latency.h"
 #include "proto/operation.h"
 
 namespace mccs::kernels {
@@ -97,6 +99,9 @@ inline constexpr uint32_t kMostCopies = 16;  // of a command
 
 // Runs programs, or copies.
 struct alignas(64) Command {
+  // The kernel that waits for this value of the done word, or a later one, takes the command. A
+  // kernel may still look for commands when its stream has given up the queue.
+  uint64_t done;
   uint64_t binding;
   uint64_t runs;           // ProgramRun[programs]
   uint32_t binding_bytes;  // with the RankBuffers; a multiple of kCopyBytes
@@ -104,6 +109,27 @@ struct alignas(64) Command {
   uint32_t copies;
   CopyRun copy[kMostCopies];
 };
+
+// A command that runs one program, with all that the kernel has to read. It is published as lines
+// (low_latency.h) beside the Command of the same number, so that a waiting kernel reads it by the
+// access that finds it. A kernel may use either.
+//
+//   ShortCommand | Binding, RankBuffers | ProgramImage, SendRun[], ReceiveRun[]
+struct ShortCommand {
+  uint32_t bytes;          // of everything; in the first line
+  uint32_t binding_bytes;  // as in Command
+  uint64_t done;           // as in Command
+  ProgramRun run;          // as for a kernel that reads the Command
+};
+static_assert(sizeof(ShortCommand) % kCopyBytes == 0);
+inline constexpr uint32_t kMostShortBytes = 1 << 10;
+// Calls of more data take so long that the accesses do not matter.
+inline constexpr uint64_t kShortCallBytes = 32 << 10;
+
+// The flag of a command's lines. 0: it has no lines.
+constexpr MCCS_HOST_DEVICE uint32_t ShortFlag(uint64_t number) {
+  return static_cast<uint32_t>(number + 1);
+}
 
 inline constexpr uint32_t kQueueCommands = 4;  // a power of two
 
@@ -118,6 +144,8 @@ struct CommandQueue {
   uint64_t stopped;
   alignas(64) uint64_t finished;  // by the kernel
   Command commands[kQueueCommands];
+  // Of the last short command. The daemon writes them when all commands before are finished.
+  LowLatencyLine short_command[LowLatencyLines(kMostShortBytes)];
 };
 static_assert(offsetof(CommandQueue, bell_sleepers) == 8);
 

@@ -1,8 +1,7 @@
-// Short data between kernels, with a flag in each store: one transfer instead of data, fence, flag.
+// Short data with a flag in each store: one transfer instead of data, fence, flag.
 //
-// The writer stores lines of 16 bytes into memory that the reader polls: the reader's own, mapped
-// by the writer's GPU (peer mapping), or pinned host memory that both map. The two may be kernels
-// of different processes, or a kernel and a thread of the host.
+// The writer stores lines of 16 bytes into memory that the reader polls. The two may be kernels of
+// different processes, or a kernel and a thread of the host.
 //
 //     0        4        8        12       16
 //     | data 0 | flag   | data 1 | flag   |
@@ -23,7 +22,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/elements.h"
+#include "base/portable.h"
 #include "kernels/portable.h"
 
 namespace mccs::kernels {
@@ -34,15 +33,13 @@ struct alignas(16) LowLatencyLine {
 static_assert(sizeof(LowLatencyLine) == 16);
 
 inline constexpr uint32_t kLowLatencyLineBytes = 8;  // of data
-// Above this size a line's flags cost more time than they save.
-inline constexpr uint64_t kLowLatencyMaxBytes = 32 << 10;
 
 // Lines for `bytes` bytes of data.
 constexpr MCCS_HOST_DEVICE uint64_t LowLatencyLines(uint64_t bytes) {
   return (bytes + kLowLatencyLineBytes - 1) / kLowLatencyLineBytes;
 }
 
-// Writes one line. THREAD: any; one writer per line. Never blocks.
+// Writes one line. Release, on the host. THREAD: any; one writer per line. Never blocks.
 MCCS_INLINE void StoreLine(LowLatencyLine* to, uint64_t data, uint32_t flag) {
   const uint64_t high = uint64_t{flag} << 32;
   const uint64_t first = (data & 0xffffffffu) | high;
@@ -52,13 +49,14 @@ MCCS_INLINE void StoreLine(LowLatencyLine* to, uint64_t data, uint32_t flag) {
                "l"(first), "l"(second)
                : "memory");
 #else
-  // Relaxed: each half carries its own flag, so they need no order. Pairs with LoadLine.
-  __atomic_store_n(&to->halves[0], first, __ATOMIC_RELAXED);
-  __atomic_store_n(&to->halves[1], second, __ATOMIC_RELAXED);
+  // Each half carries its own flag, so they need no order among themselves. Pairs with LoadLine.
+  __atomic_store_n(&to->halves[0], first, __ATOMIC_RELEASE);
+  __atomic_store_n(&to->halves[1], second, __ATOMIC_RELEASE);
 #endif
 }
 
-// Reads one line. Returns false if it does not have the flag yet. Pairs with StoreLine.
+// Reads one line. Returns false if it does not have the flag yet. Acquire on the host; a GPU calls
+// AfterLines. Pairs with StoreLine.
 MCCS_INLINE bool LoadLine(const LowLatencyLine* from, uint32_t flag, uint64_t& data) {
   uint64_t first, second;
 #ifdef __CUDA_ARCH__
@@ -67,78 +65,29 @@ MCCS_INLINE bool LoadLine(const LowLatencyLine* from, uint32_t flag, uint64_t& d
                : "l"(__cvta_generic_to_global(from))
                : "memory");
 #else
-  first = __atomic_load_n(&from->halves[0], __ATOMIC_RELAXED);
-  second = __atomic_load_n(&from->halves[1], __ATOMIC_RELAXED);
+  first = __atomic_load_n(&from->halves[0], __ATOMIC_ACQUIRE);
+  second = __atomic_load_n(&from->halves[1], __ATOMIC_ACQUIRE);
 #endif
   data = (first & 0xffffffffu) | second << 32;
   return first >> 32 == flag && second >> 32 == flag;
 }
 
-namespace low_latency_internal {
-
-// 8 bytes at `from`, or the `bytes` that are left.
-MCCS_INLINE uint64_t Gather(const unsigned char* from, uint64_t bytes) {
-  uint64_t data = 0;
-  if (bytes >= kLowLatencyLineBytes && reinterpret_cast<uint64_t>(from) % 8 == 0) {
-    memcpy(&data, __builtin_assume_aligned(from, 8), 8);
-  } else {
-    for (uint32_t i = 0; i < kLowLatencyLineBytes && i < bytes; ++i) {
-      data |= uint64_t{from[i]} << (8 * i);
-    }
-  }
-  return data;
+// After a thread has loaded lines: it sees all that their writer had seen.
+MCCS_HOST_DEVICE inline void AfterLines() {
+#ifdef __CUDA_ARCH__
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
 }
 
-MCCS_INLINE void Scatter(uint64_t data, unsigned char* to, uint64_t bytes) {
-  if (bytes >= kLowLatencyLineBytes && reinterpret_cast<uint64_t>(to) % 8 == 0) {
-    memcpy(__builtin_assume_aligned(to, 8), &data, 8);
-  } else {
-    for (uint32_t i = 0; i < kLowLatencyLineBytes && i < bytes; ++i) {
-      to[i] = static_cast<unsigned char>(data >> (8 * i));
-    }
+// Writes `bytes` bytes at `from`, which are aligned to 8, into LowLatencyLines(bytes) lines; what
+// follows them in the last line is 0.
+inline void WriteLines(const void* from, uint64_t bytes, uint32_t flag, LowLatencyLine* to) {
+  const auto* source = static_cast<const unsigned char*>(from);
+  for (uint64_t at = 0; at < bytes; at += kLowLatencyLineBytes, ++to) {
+    uint64_t data = 0;
+    memcpy(&data, source + at, Least<uint64_t>(bytes - at, kLowLatencyLineBytes));
+    StoreLine(to, data, flag);
   }
-}
-
-}  // namespace low_latency_internal
-
-// Writes `bytes` bytes at `from` into LowLatencyLines(bytes) lines. Never blocks.
-// REQUIRES: the data is this kernel's or process's own; it is read by plain loads.
-MCCS_INLINE void WriteLines(const unsigned char* from, uint64_t bytes, uint32_t flag,
-                            LowLatencyLine* to, Team team) {
-  const uint64_t lines = LowLatencyLines(bytes);
-  for (uint64_t i = team.index; i < lines; i += team.threads) {
-    const uint64_t at = i * kLowLatencyLineBytes;
-    StoreLine(to + i, low_latency_internal::Gather(from + at, bytes - at), flag);
-  }
-}
-
-// Waits for the lines of `bytes` bytes and writes the data to `to`. Several lines are polled
-// together, so that their latencies overlap. `stop()` is asked between polls that find nothing new;
-// if it returns true, this returns false, and part of the data is written.
-template <class Stop>
-MCCS_INLINE bool ReadLines(const LowLatencyLine* from, uint64_t bytes, uint32_t flag,
-                           unsigned char* to, Team team, const Stop& stop) {
-  constexpr uint32_t kTogether = 4;
-  const uint64_t lines = LowLatencyLines(bytes);
-  for (uint64_t i = team.index; i < lines; i += uint64_t{kTogether} * team.threads) {
-    uint64_t data[kTogether];
-    for (;;) {
-      bool all = true;
-      MCCS_UNROLL for (uint32_t j = 0; j < kTogether; ++j) {
-        const uint64_t line = i + uint64_t{j} * team.threads;
-        if (line < lines && !LoadLine(from + line, flag, data[j])) all = false;
-      }
-      if (all) break;
-      if (stop()) return false;
-    }
-    MCCS_UNROLL for (uint32_t j = 0; j < kTogether; ++j) {
-      const uint64_t line = i + uint64_t{j} * team.threads;
-      if (line >= lines) continue;
-      const uint64_t at = line * kLowLatencyLineBytes;
-      low_latency_internal::Scatter(data[j], to + at, bytes - at);
-    }
-  }
-  return true;
 }
 
 }  // namespace mccs::kernels

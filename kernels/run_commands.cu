@@ -1,8 +1,7 @@
 // The kernel wire::kRunCommandsKernel (run_commands.h) for GPUs.
-#include "kernels/run_commands.h"
-
 #include "kernels/block_words.h"
 #include "kernels/commands.h"
+#include "kernels/run_commands.h"
 
 namespace mccs::kernels {
 namespace {
@@ -25,6 +24,7 @@ class Block {
   __device__ bool Holds(const F& condition) const {
     return __syncthreads_or(threadIdx.x == 0 && condition()) != 0;
   }
+  __device__ bool Any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void Pause() const { __nanosleep(kPollIntervalNs); }
   __device__ BlockMemory& memory() const { return memory_; }
   __device__ unsigned char* arena() const { return arena_; }

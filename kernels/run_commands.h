@@ -10,13 +10,15 @@
 // A block first copies into its memory what a program reads again and again: the command; then
 // ProgramRun and Binding; then program and lanes. Each of these three is one access, by all
 // threads. The state of the program is there, too. What does not fit is used where it is, which is
-// slow: each step then reads memory of the host several times, one after the other.
+// slow: each step then reads memory of the host several times, one after the other. A kernel of one
+// block looks for short commands, too: they come with all of this.
 //
 // `Block` stands for the threads of one block; all of them call everything together:
 //   uint32_t index(), blocks()         in the grid
 //   Team team()                        this thread among those of the block
 //   void Sync()
 //   bool Holds(condition)              the value that thread 0 computes, for all threads
+//   bool Any(value)                    whether it is true in any thread; after it all have called
 //   void Pause()                       between two polls
 //   BlockMemory& memory()              shared by the threads
 //   unsigned char* arena(), uint32_t arena_bytes()   the same; aligned to kCopyBytes
@@ -30,6 +32,7 @@
 #include "kernels/bound_program.h"
 #include "kernels/commands.h"
 #include "kernels/interpreter.h"
+#include "kernels/low_latency.h"
 #include "kernels/memory_access.h"
 #include "kernels/words.h"
 
@@ -39,7 +42,8 @@ struct BlockMemory {
   Command command;
   alignas(kCopyBytes) ProgramRun run;
   Operands operands;
-  bool published, done;  // as two threads have seen them
+  bool published, done, stopped;  // as some threads have seen them
+  uint32_t short_lines;           // of a short command; 0: none
 };
 
 // The end of a kernel or of its commands, in words of the host: each look crosses the bus.
@@ -49,6 +53,10 @@ struct EndWords {
   uint64_t target;
 
   MCCS_HOST_DEVICE bool Done() const { return static_cast<int64_t>(LoadWord(done) - target) >= 0; }
+  // For a command: its kernel is this one, not a later one.
+  MCCS_HOST_DEVICE bool Includes(uint64_t value) const {
+    return static_cast<int64_t>(value - target) <= 0;
+  }
   // No command is to be completed any more.
   MCCS_HOST_DEVICE bool Ended() const { return LoadWord(&queue->stopped) != 0 || Done(); }
 };
@@ -101,7 +109,8 @@ MCCS_HOST_DEVICE void CopyIn(const Block& block, const void* from, uint32_t byte
 template <typename Block>
 class Arena {
  public:
-  MCCS_HOST_DEVICE explicit Arena(const Block& block) : block_(block) {}
+  MCCS_HOST_DEVICE explicit Arena(const Block& block, uint32_t used = 0)
+      : block_(block), used_(used) {}
 
   // Null: it does not fit.
   MCCS_HOST_DEVICE unsigned char* Take(uint64_t bytes) {
@@ -121,13 +130,26 @@ class Arena {
 
  private:
   const Block& block_;
-  uint32_t used_ = 0;
+  uint32_t used_;
 };
 
 // A program and its values, as near to the block as possible.
 struct LoadedProgram {
   ProgramRun run;
   const Binding* binding;
+
+  // Program and lanes were copied to `image`.
+  MCCS_HOST_DEVICE void MoveTo(uint64_t image) {
+    run.sends += image - run.image;
+    run.receives += image - run.image;
+    run.image = image;
+  }
+  template <typename Block>
+  MCCS_HOST_DEVICE void PlaceState(Arena<Block>& arena) {
+    const uint32_t bytes = BoundProgram::At<const ProgramImage>(run.image)->state_bytes;
+    if (unsigned char* const state = arena.Take(bytes); state != nullptr)
+      run.state = reinterpret_cast<uint64_t>(state);
+  }
 };
 
 template <typename Block>
@@ -140,15 +162,21 @@ MCCS_HOST_DEVICE LoadedProgram LoadProgram(const Block& block, const Command& co
   const uint64_t binding = arena.Copy(command.binding, command.binding_bytes);
   block.Sync();
   LoadedProgram loaded{block.memory().run, BoundProgram::At<const Binding>(binding)};
-  ProgramRun& run = loaded.run;
-  const uint64_t image = arena.Copy(run.image, run.bytes);
+  loaded.MoveTo(arena.Copy(loaded.run.image, loaded.run.bytes));
   block.Sync();
-  run.sends += image - run.image;
-  run.receives += image - run.image;
-  run.image = image;
-  const uint32_t state_bytes = BoundProgram::At<const ProgramImage>(image)->state_bytes;
-  if (unsigned char* const state = arena.Take(state_bytes); state != nullptr)
-    run.state = reinterpret_cast<uint64_t>(state);
+  loaded.PlaceState(arena);
+  return loaded;
+}
+
+// The program of a short command, which is at the start of the arena.
+template <typename Block>
+MCCS_HOST_DEVICE LoadedProgram ShortProgram(const Block& block) {
+  const auto& command = *reinterpret_cast<const ShortCommand*>(block.arena());
+  const uint64_t binding = reinterpret_cast<uint64_t>(&command + 1);
+  LoadedProgram loaded{command.run, BoundProgram::At<const Binding>(binding)};
+  loaded.MoveTo(binding + command.binding_bytes);
+  Arena<Block> arena(block, CopiedBytes(command.bytes));
+  loaded.PlaceState(arena);
   return loaded;
 }
 
@@ -201,13 +229,12 @@ class FirstBlock {
   uint64_t begun_ = 0;
 };
 
-// False: the commands have ended.
+// `words`: of the program. False: the commands have ended.
 template <typename Block>
-MCCS_HOST_DEVICE bool RunProgram(const Block& block, const EndWords& end, const Command& command,
-                                 uint32_t program, BlockWords& words) {
-  const LoadedProgram loaded = LoadProgram(block, command, program);
-  const uint32_t helpers = Helpers(block.blocks(), command.programs, program);
-  const FirstBlock<Block> threads(block, end, words.programs[program % kMaxBlocks], helpers);
+MCCS_HOST_DEVICE bool RunProgram(const Block& block, const EndWords& end,
+                                 const LoadedProgram& loaded, BlockWords::Program& words,
+                                 uint32_t helpers) {
+  const FirstBlock<Block> threads(block, end, words, helpers);
   Interpreter<FirstBlock<Block>> interpreter(threads, loaded.run, *loaded.binding);
   Wait<Block> wait(block, end);
   for (;;) {
@@ -278,38 +305,74 @@ MCCS_HOST_DEVICE void RunCopies(const Block& block, const Command& command) {
 
 // ---- Commands -----------------------------------------------------------------------------------
 
-// Waits for command `number`. False: the done word is reached. Two threads look at the two words at
-// the same time.
+// For so many polls a waiting kernel looks for short commands. Each reads kMostShortBytes twice
+// over the bus. Most calls begin on all ranks at about the same time; a wait that takes longer
+// must not load the bus.
+inline constexpr uint32_t kShortPolls = 64;
+
+// One look at the lines of short command `number`: copies those that have arrived to the arena.
+// Returns the number of the first one of this thread that is missing. The first line says how many
+// there are (BlockMemory::short_lines).
 template <typename Block>
-MCCS_HOST_DEVICE bool AwaitCommand(const Block& block, const EndWords& end, uint64_t number) {
+MCCS_HOST_DEVICE uint32_t LoadShortLines(const Block& block, const CommandQueue& queue,
+                                         uint64_t number) {
+  const Team team = block.team();
+  uint32_t missing = 0xffffffff;
+  for (uint32_t i = team.index; i < LowLatencyLines(kMostShortBytes); i += team.threads) {
+    uint64_t data = 0;
+    const bool has = LoadLine(&queue.short_command[i], ShortFlag(number), data);
+    if (!has && i < missing) missing = i;
+    memcpy(block.arena() + i * kLowLatencyLineBytes, &data, sizeof(data));
+    if (i == 0) {
+      const uint64_t bytes = has ? static_cast<uint32_t>(data) : 0;
+      block.memory().short_lines = static_cast<uint32_t>(LowLatencyLines(bytes));
+    }
+  }
+  return missing;
+}
+
+enum class Arrival : uint8_t { kCommand, kShortCommand, kNone };
+
+// Waits for command `number`. kNone: the done word is reached. Different threads look at the lines
+// and at the two words at the same time.
+template <typename Block>
+MCCS_HOST_DEVICE Arrival AwaitCommand(const Block& block, const EndWords& end, uint64_t number) {
   const Team team = block.team();
   BlockMemory& memory = block.memory();
-  for (;;) {
-    if (team.index == 0) memory.published = LoadWord(&end.queue->published) > number;
+  const bool takes_short =
+      block.blocks() == 1 && block.arena_bytes() >= kMostShortBytes && ShortFlag(number) != 0;
+  for (uint32_t polls = 0;; ++polls) {
+    const bool looks = takes_short && polls < kShortPolls;
+    const uint32_t missing = looks ? LoadShortLines(block, *end.queue, number) : 0;
+    if (team.index == team.threads - 1) memory.published = LoadWord(&end.queue->published) > number;
     if (team.index == team.threads / 2) memory.done = end.Done();
     block.Sync();
     const bool published = memory.published, done = memory.done;
+    const bool incomplete = block.Any(!looks || missing < memory.short_lines);
+    if (!incomplete && memory.short_lines > 0 &&
+        end.Includes(reinterpret_cast<const ShortCommand*>(block.arena())->done)) {
+      AfterLines();
+      return Arrival::kShortCommand;
+    }
     block.Sync();
-    if (published) return true;
-    if (done) return false;
+    if (published) return Arrival::kCommand;
+    if (done) return Arrival::kNone;
     block.Pause();
   }
 }
 
-// Loads the command. False: it is not this kernel's, because the done word was reached before the
-// command was published. The word is read again for that, at the same time as the command. Stopped
-// commands belong to every kernel, also to one that begins after its communicator has ended.
+// Loads the command. False: it is a later kernel's. Stopped commands belong to every kernel, also
+// to one that begins after its communicator has ended.
 template <typename Block>
 MCCS_HOST_DEVICE bool TakeCommand(const Block& block, const EndWords& end, uint64_t number) {
   const Team team = block.team();
   BlockMemory& memory = block.memory();
   CopyIn(block, &end.queue->commands[number % kQueueCommands], sizeof(Command), &memory.command);
-  if (team.index == team.threads / 2)
-    memory.done = end.Done() && LoadWord(&end.queue->stopped) == 0;
+  if (team.index == team.threads / 2) memory.stopped = LoadWord(&end.queue->stopped) != 0;
   block.Sync();
-  const bool done = memory.done;
+  const bool stopped = memory.stopped;
   block.Sync();
-  return !done;
+  return stopped || end.Includes(memory.command.done);
 }
 
 template <typename Block>
@@ -317,7 +380,11 @@ MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, BlockW
   const Command& command = block.memory().command;
   RunCopies(block, command);
   for (uint32_t p = block.index(); p < command.programs; p += block.blocks()) {
-    if (!RunProgram(block, end, command, p, words)) return;
+    const LoadedProgram loaded = LoadProgram(block, command, p);
+    if (!RunProgram(block, end, loaded, words.programs[p % kMaxBlocks],
+                    Helpers(block.blocks(), command.programs, p))) {
+      return;
+    }
   }
   if (block.index() < command.programs || command.programs == 0) return;
   HelpProgram(block, end, command, block.index() % command.programs,
@@ -349,11 +416,14 @@ MCCS_HOST_DEVICE void RunCommands(const Block& block, CommandQueue& queue, Block
                                   const uint64_t* done, uint64_t target) {
   const EndWords end{&queue, done, target};
   uint64_t number = LoadWord(&queue.finished);
-  while (AwaitCommand(block, end, number)) {
-    if (!TakeCommand(block, end, number)) return;
-    RunCommand(block, end, words);
+  for (Arrival arrival; (arrival = AwaitCommand(block, end, number)) != Arrival::kNone; ++number) {
+    if (arrival == Arrival::kShortCommand) {
+      RunProgram(block, end, ShortProgram(block), words.programs[0], 0);
+    } else {
+      if (!TakeCommand(block, end, number)) return;
+      RunCommand(block, end, words);
+    }
     if (!FinishCommand(block, end, queue, number, words)) return;
-    ++number;
   }
 }
 

@@ -103,6 +103,8 @@ inline constexpr uint32_t kRingRecords = 256;  // a power of two
 inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may use at a time
 // Maximum number of streams of live CUDA graphs, per communicator.
 inline constexpr uint32_t kCapturedSlots = 1024;
+// captured_done of a group that is complete. The high half is for the poison.
+inline constexpr uint64_t kCapturedDone = 1;
 inline constexpr size_t kErrorMessageBytes = 960;
 
 // Why operations of a communicator cannot succeed any more. The shim maps it to ncclResult_t.
@@ -142,7 +144,7 @@ struct CommRegion {
   // Calls captured into a CUDA graph do not use the ring: CaptureWork describes them once, and a
   // replay writes only these words. A slot belongs to one stream of one capture, so one group at a
   // time uses it. Enqueued on the stream, for group g:
-  //   low half of captured_done = 0;  captured_ready = g;  wait until captured_done ≥ 1
+  //   low half of captured_done = 0;  captured_ready = g;  wait until captured_done ≥ kCapturedDone
   // The daemon runs the group, sets captured_ready to 0, then the lowest bit of captured_done.
   // The poison is in the high half, which no replay clears: after it no replay waits.
   FenceLine captured_done[kCapturedSlots];

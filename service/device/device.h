@@ -19,6 +19,7 @@
 #include "base/unique_fd.h"
 #include "proto/shim_control.h"
 #include "service/device/device_plan.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/device/mem_op.h"
 #include "service/device/region.h"
 
@@ -62,15 +63,14 @@ inline Region::KernelAccess KernelAccessOf(const BufferExport& offer) {
 }
 
 class GpuAddressSpace;
-class KernelQueue;
 class MemoryMapper;
 
 // A copy between memory of two ranks on this host.
 struct RegionCopy {
   RegionSpan from, to;  // of the same length
-  // The kernel that copies; null: `process` does, by a thread. Then `from` is host memory, and `to`
+  // The kernel that copies; none: `process` does, by a thread. Then `from` is host memory, and `to`
   // is memory of the process on its GPU.
-  KernelQueue* queue = nullptr;
+  KernelCall kernel = {};
   GpuAddressSpace* process = nullptr;
 };
 
@@ -125,8 +125,8 @@ class Device {
   // unknown.
   virtual uint64_t memory_bps() const { return 0; }
 
-  // Plans run in kernels of the tenants' processes, which need queues (OperationBinding::queues).
-  // Only they reach memory on GPUs, and regions of it have no address.
+  // Plans run in kernels of the tenants' processes, which take commands
+  // (OperationBinding::kernels). Only they reach memory on GPUs, and regions of it have no address.
   virtual bool uses_kernels() const { return false; }
   // The image that those processes load. Null: none. LIFETIME: that of the device.
   virtual const KernelImage* kernel_image() const { return nullptr; }

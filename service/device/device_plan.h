@@ -13,14 +13,13 @@
 #include "algorithms/plan.h"
 #include "base/units.h"
 #include "proto/operation.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/device/lane_ports.h"
 #include "service/device/lane_shape.h"
 #include "service/device/mem_op.h"
 #include "service/device/region.h"
 
 namespace mccs {
-
-class KernelQueue;
 
 // The buffers of one local rank, mapped into the daemon.
 struct RankMemory {
@@ -35,8 +34,8 @@ struct RankMemory {
 struct OperationBinding {
   const Geometry* geometry = nullptr;
   std::span<const RankMemory> ranks;  // by LocalIndex
-  // By LocalIndex: where the kernels of these ranks take commands. Empty: no kernels.
-  std::span<KernelQueue* const> queues = {};
+  // By LocalIndex. Empty: no kernels.
+  std::span<const KernelCall> kernels = {};
   uint64_t bytes = 0;  // of the call's count, per rank
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;  // as in MemOp: sum, prod, min, max

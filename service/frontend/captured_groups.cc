@@ -9,12 +9,6 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
-
-// Streams that wait for a group check its bit in the low half; the high half is for the poison.
-constexpr uint64_t kGroupDone = 1;
-
-}  // namespace
 
 // ---- Captures -----------------------------------------------------------------------------------
 
@@ -148,17 +142,17 @@ absl::Status CapturedGroups::Start(Group& group) {
 
 absl::Status CapturedGroups::Resolve(Group& group) const {
   for (const wire::WorkRecord& record : group.calls) {
-    MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.CapturedAt(record.ready_slot));
+    MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, queues_.CapturedAt(record.ready_slot));
     if (HasPeer(record.op)) {
       ResolvedMessage& message = group.messages.emplace_back();
       MCCS_ASSIGN_OR_RETURN(message, ResolveMessage(record, buffers_));
-      message.queue = queues_.ForMessages(queue);
+      message.kernel = queues_.ForMessages(kernel);
       continue;
     }
     Collective& call = group.collectives.emplace_back();
     MCCS_ASSIGN_OR_RETURN(static_cast<ResolvedCollective&>(call),
                           ResolveCollective(record, caller_, buffers_));
-    call.queue = queue;
+    call.kernel = kernel;
     call.key = group.first_key + group.collectives.size() - 1;
   }
   return absl::OkStatus();
@@ -238,7 +232,7 @@ void CapturedGroups::EndIfDone(Group& group) {
   ReleaseBuffers(group);
   std::erase(running_, &group);
   for (const Place& place : group.places) {
-    wire::RaiseFence(region_.captured_done[place.slot], kGroupDone);
+    wire::RaiseFence(region_.captured_done[place.slot], wire::kCapturedDone);
     queues_.RingCaptured(place.slot);
   }
   if (group.released) Release(group.capture);

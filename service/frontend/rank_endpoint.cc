@@ -190,16 +190,17 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
-  MCCS_ASSIGN_OR_RETURN(KernelQueue* const queue, queues_.PostedAt(record.ready_slot));
+  MCCS_ASSIGN_OR_RETURN(const KernelCall kernel,
+                        queues_.PostedAt(record.ready_slot, record.sequence));
   if (HasPeer(record.op)) {
     MCCS_ASSIGN_OR_RETURN(ResolvedMessage message, ResolveMessage(record, buffers_));
-    message.queue = queues_.ForMessages(queue);
+    message.kernel = queues_.ForMessages(kernel);
     messages_.push_back(std::move(message));
     return absl::OkStatus();
   }
   MCCS_ASSIGN_OR_RETURN(ResolvedCollective collective,
                         ResolveCollective(record, caller_, buffers_));
-  collective.queue = queue;
+  collective.kernel = kernel;
   static_cast<ResolvedCollective&>(At(collective_count_)) = std::move(collective);
   At(collective_count_++).sequence = record.sequence;
   return absl::OkStatus();

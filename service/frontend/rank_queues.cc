@@ -16,8 +16,9 @@ absl::StatusOr<RankQueues> RankQueues::Make(GpuAddressSpace* process) {
   return queues;
 }
 
-absl::StatusOr<KernelQueue*> RankQueues::At(Queues& queues, uint32_t slot, size_t slots) {
-  if (process_ == nullptr || !served_) return nullptr;
+absl::StatusOr<KernelCall> RankQueues::At(Queues& queues, uint32_t slot, size_t slots,
+                                          uint64_t done) {
+  if (process_ == nullptr || !served_) return KernelCall{};
   if (slot >= slots) {
     return absl::InvalidArgumentError(
         absl::StrCat("no kernels run at slot ", slot, ": expected 0 to ", slots - 1));
@@ -29,7 +30,7 @@ absl::StatusOr<KernelQueue*> RankQueues::At(Queues& queues, uint32_t slot, size_
         *process_, &queues == &posted_ ? region->posted[slot] : region->captured[slot]);
     if (ended_) queues[slot]->End();
   }
-  return queues[slot].get();
+  return KernelCall{.queue = queues[slot].get(), .done = done};
 }
 
 void RankQueues::End() {

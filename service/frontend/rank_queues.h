@@ -14,6 +14,7 @@
 #include "base/shared_region.h"
 #include "kernels/kernel_region.h"
 #include "service/communicator/links/rank_port.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/device/gpu/kernel_queue.h"
 
 namespace mccs {
@@ -32,18 +33,20 @@ class RankQueues {
     copies_messages_ = served_ && use.staged.empty();
   }
 
-  // The queue of a ready slot, or of a captured slot; null: no kernel takes commands.
-  // kInvalidArgument: no such slot.
-  absl::StatusOr<KernelQueue*> PostedAt(uint32_t slot) {
-    return At(posted_, slot, wire::kReadySlots);
+  // The kernel of call #`sequence` with this ready slot, or of a captured call with this captured
+  // slot. kInvalidArgument: no such slot.
+  absl::StatusOr<KernelCall> PostedAt(uint32_t slot, uint64_t sequence) {
+    return At(posted_, slot, wire::kReadySlots, sequence);
   }
-  absl::StatusOr<KernelQueue*> CapturedAt(uint32_t slot) {
-    return At(captured_, slot, wire::kCapturedSlots);
+  absl::StatusOr<KernelCall> CapturedAt(uint32_t slot) {
+    return At(captured_, slot, wire::kCapturedSlots, wire::kCapturedDone);
   }
   // The rank's kernels have ended, and no other one will run.
   void End();
-  // The queue, if its kernel can copy messages; else null.
-  KernelQueue* ForMessages(KernelQueue* queue) const { return copies_messages_ ? queue : nullptr; }
+  // The kernel, if it can copy messages; else none.
+  KernelCall ForMessages(const KernelCall& kernel) const {
+    return copies_messages_ ? kernel : KernelCall{};
+  }
   // A done word has advanced.
   void RingPosted();
   void RingCaptured(uint32_t slot);
@@ -54,7 +57,7 @@ class RankQueues {
  private:
   using Queues = std::vector<std::unique_ptr<KernelQueue>>;  // made at the first use
 
-  absl::StatusOr<KernelQueue*> At(Queues& queues, uint32_t slot, size_t slots);
+  absl::StatusOr<KernelCall> At(Queues& queues, uint32_t slot, size_t slots, uint64_t done);
 
   GpuAddressSpace* process_ = nullptr;
   bool served_ = true;

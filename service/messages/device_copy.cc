@@ -24,7 +24,7 @@ DeviceCopy::DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner)
 }
 
 bool DeviceCopy::IsPossible(const Device& device, const Job& job) {
-  if (job.bytes == 0 || job.queue != nullptr) return true;
+  if (job.bytes == 0 || job.kernel.runs()) return true;
   return IsMapped(device, job.from) && (IsMapped(device, job.to) || job.process != nullptr);
 }
 
@@ -37,7 +37,7 @@ bool DeviceCopy::AdvanceUnmapped(Device& device, bool* moved) {
   if (submitted_ < job_.bytes) {
     whole.Submit(device, RegionCopy{.from = job_.from.Part(0, job_.bytes),
                                     .to = job_.to.Part(0, job_.bytes),
-                                    .queue = job_.queue,
+                                    .kernel = job_.kernel,
                                     .process = job_.process});
     submitted_ = job_.bytes;
     *moved = true;
@@ -46,7 +46,7 @@ bool DeviceCopy::AdvanceUnmapped(Device& device, bool* moved) {
 }
 
 void DeviceCopy::Stop() {
-  if (parts_[0].mem_ops.outstanding > 0 && job_.queue != nullptr) job_.queue->Stop();
+  if (parts_[0].mem_ops.outstanding > 0 && job_.kernel.runs()) job_.kernel.queue->Stop();
 }
 
 bool DeviceCopy::AdvanceMapped(Device& device, bool* moved) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "service/device/device.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/messages/open_message.h"
 
 namespace mccs {
@@ -25,7 +26,7 @@ class DeviceCopy {
     RegionSpan from;
     RegionSpan to;
     uint64_t bytes = 0;
-    KernelQueue* queue = nullptr;        // whose kernel can copy
+    KernelCall kernel = {};              // that can copy
     GpuAddressSpace* process = nullptr;  // of `to`, which can copy from what the daemon has mapped
   };
   // `owner`: of all copies together. It checks its status.

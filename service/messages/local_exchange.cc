@@ -11,8 +11,8 @@ namespace mccs {
 namespace {
 
 // A kernel of the source's rank, if it has one: writes to another GPU are faster than reads.
-KernelQueue* QueueOf(const OpenMessage& send, const OpenMessage& receive) {
-  return send.call->queue != nullptr ? send.call->queue : receive.call->queue;
+KernelCall KernelFor(const OpenMessage& send, const OpenMessage& receive) {
+  return send.call->kernel.runs() ? send.call->kernel : receive.call->kernel;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::Status LocalExchange::Start(const OpenMessage& send, const OpenMessage& re
   const DeviceCopy::Job job{.from = send.memory(),
                             .to = receive.memory(),
                             .bytes = send.bytes(),
-                            .queue = QueueOf(send, receive)};
+                            .kernel = KernelFor(send, receive)};
   if (!DeviceCopy::IsPossible(device_, job))
     return NotMapped(IsMapped(device_, job.from) ? receive : send);
   copies_.push_back(std::make_unique<Copy>(

@@ -72,7 +72,7 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
     const DeviceCopy::Job job{.from = call.memory(),
                               .to = window.memory,
                               .bytes = call.bytes(),
-                              .queue = put.queue,
+                              .kernel = put.kernel,
                               .process = window.process};
     if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
     pair.copy = std::make_unique<Copy>(

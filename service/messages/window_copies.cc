@@ -44,7 +44,7 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   added.hold = std::move(window->hold);
   added.copy.Submit(*options_.device, RegionCopy{.from = PlaceOf(lane, slice),
                                                  .to = window->memory.Part(0, slice.bytes),
-                                                 .queue = nullptr,
+                                                 .kernel = {},
                                                  .process = window->process});
   return true;
 }

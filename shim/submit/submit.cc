@@ -448,7 +448,7 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
     const CUdeviceptr done = captured ? page.captured_done_address(use.slot) : page.done_address();
-    const uint64_t value = captured ? 1 : batch.last_sequence;
+    const uint64_t value = captured ? wire::kCapturedDone : batch.last_sequence;
     // The records name the first stream's slot: its kernel runs them, the others wait.
     const bool runs = &use == &batch.streams[0] && page.kernel_region() != nullptr;
     const CUresult error =

@@ -49,7 +49,7 @@ class DeviceWorld {
   virtual void FailNext(const absl::Status& error) = 0;
 
   // Of the two local ranks of a plan, if the device runs plans in kernels.
-  virtual std::span<KernelQueue* const> queues() { return {}; }
+  virtual std::span<const KernelCall> kernels() { return {}; }
   // After a Poll of device and plan that moved nothing: only lanes can make the plan move.
   virtual bool Settled(const DevicePlan& plan) { return plan.quiescent(); }
 };

@@ -95,7 +95,7 @@ class DevicePlanContract : public DeviceContract {
     }
     call.binding = {.geometry = &*call.geometry,
                     .ranks = call.ranks,
-                    .queues = world_->queues(),
+                    .kernels = world_->kernels(),
                     .bytes = count * sizeof(float),
                     .type = DataType::kFloat32};
     loaded.Start(call.binding);

@@ -58,7 +58,7 @@ class KernelWorld final : public DeviceWorld {
   void FailNext(const absl::Status&) override { MCCS_CHECK(false); }
 
   void Kill(size_t rank) { kernels_[rank].Die(); }
-  std::span<KernelQueue* const> queues() override { return queues_; }
+  std::span<const KernelCall> kernels() override { return calls_; }
   // The kernels wait for lanes, in the middle of a command.
   bool Settled(const DevicePlan&) override {
     return std::ranges::none_of(kernels_, [](const LocalKernel& k) { return k.mapping(); });
@@ -66,7 +66,8 @@ class KernelWorld final : public DeviceWorld {
 
  private:
   std::array<LocalKernel, 2> kernels_;
-  std::array<KernelQueue*, 2> queues_ = {&kernels_[0].queue(), &kernels_[1].queue()};
+  std::array<KernelCall, 2> calls_ = {KernelCall{.queue = &kernels_[0].queue()},
+                                      KernelCall{.queue = &kernels_[1].queue()}};
   KernelDevice device_{kernels_};
 };
 

@@ -17,13 +17,13 @@
 #include "proto/call_options.h"
 #include "proto/operation.h"
 #include "proto/shim_control.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/device/region.h"
 
 namespace mccs {
 
 struct JoinRequest;
 class GpuAddressSpace;
-class KernelQueue;
 
 // A collective call of this rank: validated, its buffers resolved to regions.
 struct PostedOperation {
@@ -39,8 +39,8 @@ struct PostedOperation {
   uint64_t scalar = 0;
   RegionSpan scalar_memory = {};
   CallOptions options;  // local: may differ between ranks
-  // Where the rank's kernel takes commands for this call; null: no kernels run plans.
-  KernelQueue* queue = nullptr;
+  // The rank's kernel, if kernels run plans.
+  KernelCall kernel = {};
 };
 
 // A send, receive or one-sided call of this rank, validated and resolved likewise.
@@ -54,8 +54,8 @@ struct PostedMessage {
   uint64_t window_offset = 0;  // kPut: in bytes
   uint32_t signal = 0;         // one-sided calls: SignalNumber
   uint64_t awaited = 0;        // kWaitSignal: number of signals
-  // Whose kernel can copy the message; null: none runs, or it does not reach the other ranks.
-  KernelQueue* queue = nullptr;
+  // The rank's kernel, if it can copy the message: it reaches the other ranks.
+  KernelCall kernel = {};
 
   uint64_t bytes() const { return count * SizeOf(type); }
 };

@@ -386,9 +386,9 @@ Operation OperationLoop::Bind(const PostedOperation& call, std::shared_ptr<const
   }
   binding.ranks = running.memory;
   if (device_.uses_kernels()) {
-    running.queues.clear();
-    for (const PostedOperation* own : calls_) running.queues.push_back(own->queue);
-    binding.queues = running.queues;
+    running.kernels.clear();
+    for (const PostedOperation* own : calls_) running.kernels.push_back(own->kernel);
+    binding.kernels = running.kernels;
   }
   return operation;
 }

@@ -144,7 +144,7 @@ class OperationLoop {
     uint64_t bytes = 0;  // of the buffers of all local ranks
     std::optional<Geometry> geometry;
     std::vector<RankMemory> memory;  // by LocalIndex
-    std::vector<KernelQueue*> queues;
+    std::vector<KernelCall> kernels;
     OperationStamps stamps;
     bool traced = false;
     std::optional<TenantWork> work;  // if it is accounted

@@ -25,13 +25,13 @@ absl::Status WhyEnded(KernelQueue& queue) {
 }  // namespace
 
 void KernelCopies::Add(const RegionCopy& copy, MemToken token) {
-  if (copy.queue == nullptr) {
+  if (!copy.kernel.runs()) {
     by_process_.push_back({ProcessCopy(*copy.process, copy.from, copy.to), token});
     return;
   }
-  const auto [entry, is_new] = queues_.try_emplace(copy.queue);
-  if (is_new) turns_.push_back(copy.queue);
-  entry->second.waiting.push_back({copy.from, copy.to, token});
+  const auto [entry, is_new] = queues_.try_emplace(copy.kernel.queue);
+  if (is_new) turns_.push_back(copy.kernel.queue);
+  entry->second.waiting.push_back({copy.from, copy.to, copy.kernel.done, token});
 }
 
 Device::Polled KernelCopies::Poll(std::span<Device::Finished> finished) {
@@ -111,6 +111,9 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
       continue;
     }
     if (*from == 0 || *to == 0) break;
+    // The kernel of the earliest call makes them all: later ones wait behind it.
+    if (command.copies == 0 || static_cast<int64_t>(next.done - command.done) < 0)
+      command.done = next.done;
     command.copy[command.copies++] = {.from = *from, .to = *to, .bytes = next.to.bytes};
     running.tokens.push_back(next.token);
     its.waiting.pop_front();

@@ -150,9 +150,9 @@ void KernelPlan::Start(const OperationBinding& binding) {
     for (const size_t p : runner.programs) {
       if (binding.geometry->rounds(programs_[p].channel) > 0) runner.active.push_back(p);
     }
-    runner.queue = binding.queues[static_cast<size_t>(runner.rank.value())];
-    MCCS_CHECK(runner.queue != nullptr);
-    if (!runner.active.empty()) runner.command = runner.queue->Reserve();
+    runner.kernel = binding.kernels[static_cast<size_t>(runner.rank.value())];
+    MCCS_CHECK(runner.kernel.runs());
+    if (!runner.active.empty()) runner.command = runner.kernel.queue->Reserve();
   }
   BeginLanes();
   state_ = State::kMapping;
@@ -188,25 +188,47 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
   for (Runner& runner : runners_) {
     if (runner.active.empty()) continue;
     MCCS_ASSIGN_OR_RETURN(const bool its, Bind(runner));
-    bound &= its && runner.queue->MayPublish(runner.command);
+    bound &= its && runner.kernel.queue->MayPublish(runner.command);
   }
   if (!bound) return false;
   for (Runner& runner : runners_) {
     if (runner.active.empty()) continue;
-    MCCS_ASSIGN_OR_RETURN(const uint64_t base, runner.queue->process().AddressOf(*memory_));
+    MCCS_ASSIGN_OR_RETURN(const uint64_t base, runner.kernel.queue->process().AddressOf(*memory_));
     kernels::Command command{};
+    command.done = runner.kernel.done;
     command.binding = base + runner.binding;
     command.runs = base + runner.runs;
     command.binding_bytes = BindingBytes(binding_->ranks.size());
     command.programs = static_cast<uint32_t>(runner.active.size());
-    runner.queue->Publish(runner.command, command);
+    runner.kernel.queue->Publish(runner.command, command, ShortForm(runner));
     runner.published = true;
   }
   return true;
 }
 
+std::span<const std::byte> KernelPlan::ShortForm(const Runner& runner) {
+  if (runner.active.size() != 1 || binding_->bytes > kernels::kShortCallBytes) return {};
+  const auto& run = *At<const kernels::ProgramRun>(runner.runs);
+  const uint32_t binding_bytes = BindingBytes(binding_->ranks.size());
+  const uint64_t bytes = sizeof(kernels::ShortCommand) + binding_bytes + run.bytes;
+  if (bytes > kernels::kMostShortBytes) return {};
+  const kernels::ShortCommand head{.bytes = static_cast<uint32_t>(bytes),
+                                   .binding_bytes = binding_bytes,
+                                   .done = runner.kernel.done,
+                                   .run = run};
+  std::byte* to = short_form_.data();
+  const auto add = [&to](const void* from, size_t size) {
+    std::memcpy(to, from, size);
+    to += size;
+  };
+  add(&head, sizeof(head));
+  add(At<const std::byte>(runner.binding), binding_bytes);
+  add(At<const std::byte>(programs_[runner.active[0]].image), run.bytes);
+  return {short_form_.data(), bytes};
+}
+
 absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
-  GpuAddressSpace& process = runner.queue->process();
+  GpuAddressSpace& process = runner.kernel.queue->process();
   MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*memory_));
   MCCS_ASSIGN_OR_RETURN(bool all, BindBuffers(process, runner.binding));
   for (size_t i = 0; i < runner.active.size(); ++i) {
@@ -281,7 +303,7 @@ absl::StatusOr<bool> KernelPlan::Poll() {
   const bool finished = KernelsFinished();
   for (const Runner& runner : runners_) {
     for (const size_t program : runner.programs)
-      moved |= CopyCounters(programs_[program], *runner.queue);
+      moved |= CopyCounters(programs_[program], *runner.kernel.queue);
   }
   // The communicator ends with the process, and the frontend knows why.
   if (!finished || !ProcessesAlive()) return moved;
@@ -346,13 +368,14 @@ bool KernelPlan::CopyCounters(Receive& receive, bool* ring) {
 
 bool KernelPlan::KernelsFinished() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.queue->Finished(runner.command);
+    return !runner.published || runner.kernel.queue->Finished(runner.command);
   });
 }
 
 bool KernelPlan::ProcessesAlive() const {
-  return std::ranges::all_of(
-      runners_, [](const Runner& runner) { return !runner.published || runner.queue->alive(); });
+  return std::ranges::all_of(runners_, [](const Runner& runner) {
+    return !runner.published || runner.kernel.queue->alive();
+  });
 }
 
 bool KernelPlan::BuffersFree() const {
@@ -388,7 +411,7 @@ bool KernelPlan::quiescent() const { return KernelsFinished(); }
 void KernelPlan::Stop() {
   if (state_ == State::kMapping) state_ = State::kFailed;
   for (const Runner& runner : runners_) {
-    if (runner.published) runner.queue->Stop();
+    if (runner.published) runner.kernel.queue->Stop();
   }
 }
 

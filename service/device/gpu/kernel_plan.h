@@ -13,15 +13,19 @@
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_PLAN_H_
 #define MCCS_SERVICE_DEVICE_GPU_KERNEL_PLAN_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/commands.h"
 #include "service/device/device_plan.h"
+#include "service/device/gpu/kernel_call.h"
 #include "service/device/gpu/kernel_queue.h"
 #include "service/device/program_facts.h"
 
@@ -36,7 +40,7 @@ class KernelPlan final : public DevicePlan {
   static absl::StatusOr<std::unique_ptr<DevicePlan>> Make(PlanToLoad plan,
                                                           const Allocate& allocate);
 
-  // REQUIRES: `binding.queues` has a queue for each rank that runs a program.
+  // REQUIRES: `binding.kernels` has a kernel for each rank that runs a program.
   void Start(const OperationBinding& binding) override;
   // Errors: those of GpuAddressSpace; kInternal: a kernel ended early.
   absl::StatusOr<bool> Poll() override;
@@ -85,10 +89,10 @@ class KernelPlan final : public DevicePlan {
   struct Runner {
     LocalIndex rank;
     std::vector<size_t> programs;
-    std::vector<size_t> active;    // those with rounds in this operation
-    uint64_t runs = 0;             // offset of its ProgramRun[]
-    uint64_t binding = 0;          // offset of its Binding
-    KernelQueue* queue = nullptr;  // of the operation
+    std::vector<size_t> active;  // those with rounds in this operation
+    uint64_t runs = 0;           // offset of its ProgramRun[]
+    uint64_t binding = 0;        // offset of its Binding
+    KernelCall kernel = {};      // of the operation
     uint64_t command = 0;
     bool published = false;  // and not known to be finished
   };
@@ -107,6 +111,8 @@ class KernelPlan final : public DevicePlan {
   absl::StatusOr<bool> BindLanes(GpuAddressSpace& process, const Program& program);
   absl::StatusOr<bool> BindBuffers(GpuAddressSpace& process, uint64_t binding);
   absl::StatusOr<bool> TryPublish();
+  // The command of this rank as a ShortCommand; empty: it is none. LIFETIME: until the next call.
+  std::span<const std::byte> ShortForm(const Runner& runner);
   void BeginLanes();
   bool CopyCounters(Program& program, KernelQueue& queue);
   bool CopyCounters(Send& send, bool* ring);
@@ -127,6 +133,7 @@ class KernelPlan final : public DevicePlan {
   State state_ = State::kIdle;
   absl::Status status_;
   const OperationBinding* binding_ = nullptr;
+  alignas(8) std::array<std::byte, kernels::kMostShortBytes> short_form_;
 };
 
 }  // namespace mccs

@@ -9,11 +9,21 @@
 
 namespace mccs {
 
-void KernelQueue::Publish(uint64_t number, const kernels::Command& command) {
+void KernelQueue::Publish(uint64_t number, const kernels::Command& command,
+                          std::span<const std::byte> short_form) {
   MCCS_CHECK(MayPublish(number));
+  WriteShort(number, short_form);
   shared_.commands[published_ % kernels::kQueueCommands] = command;
   kernels::StoreWord(&shared_.published, ++published_);
   Ring();
+}
+
+void KernelQueue::WriteShort(uint64_t number, std::span<const std::byte> short_form) {
+  const uint32_t flag = kernels::ShortFlag(number);
+  // Flags begin again after 2^32 commands. No line may keep one.
+  if (flag == 0) std::ranges::fill(shared_.short_command, kernels::LowLatencyLine{});
+  if (flag == 0 || short_form.empty() || (number > 0 && !Finished(number - 1))) return;
+  kernels::WriteLines(short_form.data(), short_form.size(), flag, shared_.short_command);
 }
 
 bool KernelQueue::Finished(uint64_t number) {

@@ -4,7 +4,9 @@
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 #define MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/commands.h"
 #include "service/device/gpu/gpu_address_space.h"
@@ -13,9 +15,10 @@ namespace mccs {
 
 class KernelQueue {
  public:
-  // `shared`: zeroed. LIFETIME: both outlive the queue.
-  KernelQueue(GpuAddressSpace& process, kernels::CommandQueue& shared)
-      : process_(process), shared_(shared) {}
+  // `shared`: zeroed, but for `first`, the number of commands before. LIFETIME: both outlive the
+  // queue.
+  KernelQueue(GpuAddressSpace& process, kernels::CommandQueue& shared, uint64_t first = 0)
+      : process_(process), shared_(shared), reserved_(first), published_(first), finished_(first) {}
   KernelQueue(const KernelQueue&) = delete;
   KernelQueue& operator=(const KernelQueue&) = delete;
 
@@ -30,8 +33,10 @@ class KernelQueue {
     return number == published_ &&
            (number < kernels::kQueueCommands || Finished(number - kernels::kQueueCommands));
   }
-  // Gives the kernel a command. REQUIRES: MayPublish(number).
-  void Publish(uint64_t number, const kernels::Command& command);
+  // Gives the kernel a command. `short_form`: the same as a ShortCommand, aligned to 8; empty: it
+  // is none. REQUIRES: MayPublish(number).
+  void Publish(uint64_t number, const kernels::Command& command,
+               std::span<const std::byte> short_form = {});
   // The kernel has ended without finishing its commands, and no other one will run.
   void End() { ended_ = true; }
   // False: no kernel will finish a command any more, because of End or the end of its process.
@@ -48,13 +53,15 @@ class KernelQueue {
   bool stopped() const { return stopped_; }
 
  private:
+  void WriteShort(uint64_t number, std::span<const std::byte> short_form);
+
   GpuAddressSpace& process_;
   kernels::CommandQueue& shared_;
   bool ended_ = false;
   uint64_t bell_ = 0;
-  uint64_t reserved_ = 0;
-  uint64_t published_ = 0;
-  uint64_t finished_ = 0;
+  uint64_t reserved_;
+  uint64_t published_;
+  uint64_t finished_;
   bool stopped_ = false;
 };
 

@@ -25,7 +25,8 @@ std::vector<std::byte> Filled(size_t bytes, int seed) {
 class KernelCopiesTest : public testing::Test {
  protected:
   void Add(const Region& from, const Region& to, MemToken token) {
-    copies_.Add({.from = WholeOf(from), .to = WholeOf(to), .queue = &kernel_.queue()}, token);
+    copies_.Add({.from = WholeOf(from), .to = WholeOf(to), .kernel = {.queue = &kernel_.queue()}},
+                token);
   }
   void Poll() {
     std::array<Device::Finished, 4> finished;

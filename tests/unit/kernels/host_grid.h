@@ -3,6 +3,7 @@
 #ifndef MCCS_TESTS_UNIT_KERNELS_HOST_GRID_H_
 #define MCCS_TESTS_UNIT_KERNELS_HOST_GRID_H_
 
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <memory>
@@ -62,6 +63,7 @@ class HostGrid {
     kernels::BlockMemory memory;
     std::vector<Unit> arena;
     bool held = false;
+    std::atomic<bool> any = false;
   };
 
   class Block {
@@ -79,6 +81,15 @@ class HostGrid {
       const bool held = shared_.held;
       Sync();
       return held;
+    }
+    bool Any(bool value) const {
+      if (value) shared_.any.store(true, std::memory_order_relaxed);
+      Sync();
+      const bool any = shared_.any.load(std::memory_order_relaxed);
+      Sync();
+      if (team_.index == 0) shared_.any.store(false, std::memory_order_relaxed);
+      Sync();
+      return any;
     }
     // The others of the block sleep until the first thread has polled again. Threads that poll
     // leave the processors to those that work.

@@ -144,7 +144,7 @@ class OnGpuTest : public testing::Test {
   void Post(MessagePort& port, OpKind kind, int peer, const Region& memory) {
     port.Post(kind, peer);
     port.call.memory = WholeOf(memory);
-    port.call.queue = port.queue;
+    port.call.kernel.queue = port.queue;
   }
   absl::Status Run() {
     for (int turn = 0; turn < 100 && !ports_[0].complete; ++turn) {
