@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,10 +36,7 @@ Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options
       registrations_(session_->buffers) {}
 
 Communicator::~Communicator() {
-  if (link_to_parent_ != nullptr) {
-    std::lock_guard lock(link_to_parent_->mutex);
-    link_to_parent_->child = nullptr;
-  }
+  if (link_to_parent_ != nullptr) link_to_parent_->Clear();
   if (state() == State::kJoining) session_->client->IgnoreReply(request_);
   if (page_ == nullptr) return;
   ReturnStaging();
@@ -131,96 +127,44 @@ void Communicator::LogStaging(const wire::CommInitReply& joined) const {
   if (joined.stages_collectives == 0 || !IsLogged(Verbosity::kWarn)) return;
   const std::string text(joined.staged_text,
                          strnlen(joined.staged_text, sizeof(joined.staged_text)));
-  LogLine(Verbosity::kWarn, absl::StrCat("communicator ", absl::Hex(id_, absl::kZeroPad16), " '",
+  LogLine(Verbosity::kWarn, absl::StrCat("communicator ", absl::Hex(id(), absl::kZeroPad16), " '",
                                          options_.config.name, "': ", text));
 }
 
 absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply) {
   MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
   if (joined.comm_handle == wire::kNoCommHandle) return State::kNoColor;
-  handle_ = joined.comm_handle;
-  id_ = joined.comm_id;
+  joined_.emplace(joined);
   ranks_.store(joined.ranks, std::memory_order_relaxed);
   rank_.store(joined.rank, std::memory_order_relaxed);
-  role_ = joined.role;
-  stages_collectives_ = joined.stages_collectives != 0;
   LogStaging(joined);
-  const size_t local = std::min<size_t>(joined.local_ranks, std::size(joined.on_host));
-  on_host_.assign(joined.on_host, joined.on_host + local);
-  absl::Status status = [&] {
-    if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
-      return absl::InternalError("invalid reply of the daemon to CommInit: no handle or no region");
-    }
-    MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
-    ScopedContext context(driver(), options_.device.context);
-    const RelaxedCapture relaxed(driver());
-    MCCS_RETURN_IF_ERROR(stream_wait().Prepare());
-    SharedRegion kernels;
-    BlockWordsLease block_words;
-    if (joined.role == wire::KernelRole::kRunsPlans) {
-      MCCS_RETURN_IF_ERROR(session_->PrepareKernels());
-      if (!reply.fds[1].valid())
-        return absl::InternalError("invalid reply of the daemon to CommInit: no region of kernels");
-      MCCS_ASSIGN_OR_RETURN(kernels, SharedRegion::Map(std::move(reply.fds[1])));
-      MCCS_ASSIGN_OR_RETURN(block_words,
-                            BlockWordsLease::Of(session_->block_words, options_.device.context));
-    }
-    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region), std::move(kernels),
-                                                 std::move(block_words)));
-    return absl::OkStatus();
-  }();
-  if (!status.ok()) {
+  absl::StatusOr<std::unique_ptr<FencePage>> page =
+      OpenRegions(*session_, options_.device, *joined_, std::move(reply));
+  if (!page.ok()) {
     // The daemon counts this rank as joined: notify it, so that other ranks do not wait for us.
     if (auto request = SendAbort(); request.ok()) session_->client->IgnoreReply(*request);
-    return status;
+    return page.status();
   }
+  page_ = *std::move(page);
   session_->client->Watch(&page_->region());
   const bool checked = options_.config.check_pointers;
-  submission_state_.emplace(session_, handle_, page_->region(), options_.device, submit_mutex_,
+  submission_state_.emplace(session_, handle(), page_->region(), options_.device, submit_mutex_,
                             checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
 }
 
 bool Communicator::StagesMessagesWith(int peer) const {
-  if (!session_->client->stages_messages()) return false;
-  const bool copies = role_ == wire::KernelRole::kRunsPlans && !stages_collectives_;
-  return !copies || !std::binary_search(on_host_.begin(), on_host_.end(), peer);
-}
-
-void Communicator::BeginChildJoin(Communicator* child) {
-  std::lock_guard lock(children_mutex_);
-  joining_children_.push_back(child);
-  if (aborted_.load()) child->Abort();  // Abort ran meanwhile and did not see the child
-}
-
-void Communicator::EndChildJoin(Communicator* child) {
-  std::lock_guard lock(children_mutex_);
-  std::erase(joining_children_, child);
+  return session_->client->stages_messages() && !joined_->CopiesMessagesWith(peer);
 }
 
 void Communicator::TrackChildJoin(Communicator* child) {
-  child->link_to_parent_ = std::make_shared<ChildLink>();
-  child->link_to_parent_->child = child;
-  std::lock_guard lock(children_mutex_);
-  tracked_children_.push_back(child->link_to_parent_);
-  has_tracked_children_.store(true, std::memory_order_relaxed);
+  child->link_to_parent_ = std::make_shared<ChildLink>(child);
+  child_joins_.Track(child->link_to_parent_);
 }
 
-bool Communicator::AnyChildJoining() {
-  std::lock_guard lock(children_mutex_);
-  std::erase_if(tracked_children_, [](const std::shared_ptr<ChildLink>& link) {
-    std::lock_guard link_lock(link->mutex);
-    if (link->child == nullptr) return true;
-    link->child->Progress();
-    return link->child->state() != State::kJoining;
-  });
-  has_tracked_children_.store(!tracked_children_.empty(), std::memory_order_relaxed);
-  return !tracked_children_.empty();
-}
-
-void Communicator::AbortChildren() {
-  std::lock_guard lock(children_mutex_);
-  for (Communicator* child : joining_children_) child->Abort();
+bool Communicator::StillJoins() {
+  Progress();
+  return state() == State::kJoining;
 }
 
 // ---- Finalize and abort ----------------------------------------------------------------------
@@ -252,7 +196,7 @@ absl::Status Communicator::BeginFinalize() {
       return DeepCopy(failure_);
   }
   wire::CommDestroy message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   auto request = session_->client->Send(message);
   if (!request.ok()) return request.status();
   request_ = *request;
@@ -296,7 +240,7 @@ void Communicator::FinishFinalize(absl::StatusOr<Reply> reply) {
 
 absl::StatusOr<uint64_t> Communicator::SendAbort() {
   wire::CommAbort message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   return session_->client->Send(message);
 }
 
@@ -304,7 +248,7 @@ void Communicator::ReportGpuFailure(std::string_view text) {
   std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
   if (state() != State::kReady || std::exchange(gpu_failed_, true)) return;
   wire::GpuFailed message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
   session_->client->SendOneWay(message);
 }
@@ -326,7 +270,7 @@ void Communicator::EndForShrink() {
 
 void Communicator::AwaitWorkEnded(const char* text) {
   wire::CommRevoke message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   auto request = session_->client->Send(message);
   if (request.ok()) (void)session_->client->Await(*request, kAbortTimeout);
   FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, text);
@@ -359,7 +303,7 @@ absl::Status Communicator::Suspend() {
 
 absl::StatusOr<uint64_t> Communicator::SendSuspended(bool suspended) {
   wire::CommSuspend message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   message.suspended = suspended ? 1 : 0;
   return session_->client->Send(message);
 }
@@ -410,7 +354,7 @@ void Communicator::Abort() {
       if (auto sent = SendAbort(); sent.ok()) request = *sent;
     }
   }
-  AbortChildren();
+  child_joins_.Abort();
   // The daemon unmaps the tenant's memory before any stream continues and uses it.
   if (request && session_->client->Await(*request, kAbortTimeout).ok()) released_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
@@ -420,7 +364,7 @@ void Communicator::Abort() {
 
 absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
   wire::Estimate message{};
-  message.comm_handle = handle_;
+  message.comm_handle = handle();
   message.op = call.op;
   message.type = call.type;
   message.root_or_peer = call.root_or_peer;
@@ -452,9 +396,7 @@ ncclResult_t Communicator::AsyncResult() {
     const auto error = static_cast<wire::ErrorClass>(
         page_->region().failure.error.load(std::memory_order_acquire));
     if (error != wire::ErrorClass::kNone && end_message_ == nullptr) return ResultOf(error);
-    if (!has_tracked_children_.load(std::memory_order_relaxed)) [[likely]]
-      return ncclSuccess;
-    return AnyChildJoining() ? ncclInProgress : ncclSuccess;
+    return child_joins_.AnyTrackedJoins() ? ncclInProgress : ncclSuccess;
   }
   Progress();
   if (const State now = state(); now == State::kJoining || now == State::kFinalizing) {

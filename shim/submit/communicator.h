@@ -34,6 +34,8 @@
 #include "shim/daemon/fence.h"
 #include "shim/daemon/work_ring.h"
 #include "shim/submit/captured_work.h"
+#include "shim/submit/child_joins.h"
+#include "shim/submit/joined_rank.h"
 #include "shim/submit/session.h"
 #include "shim/submit/staging.h"
 #include "shim/submit/stream_slots.h"
@@ -89,13 +91,13 @@ class Communicator {
   absl::Status Join();
   // Blocks until all ranks have joined, the join failed, or Abort.
   absl::Status AwaitJoined();
-  // From now on Abort also ends the join of `child`, whose handle the program does not have yet.
-  // REQUIRES: EndChildJoin follows.
-  void BeginChildJoin(Communicator* child);
-  void EndChildJoin(Communicator* child);
-  // A child whose join no call waits for and whose handle the program has. Until it has joined,
-  // AsyncResult of this communicator is ncclInProgress too, because PyTorch polls the parent.
+  // As in ChildJoins. Until a tracked child has joined, AsyncResult of this communicator is
+  // ncclInProgress too, because PyTorch polls the parent.
+  void BeginChildJoin(Communicator* child) { child_joins_.Begin(child); }
+  void EndChildJoin(Communicator* child) { child_joins_.End(child); }
   void TrackChildJoin(Communicator* child);
+  // Whether its join is in progress; processes a pending reply.
+  bool StillJoins();
 
   // Asks the daemon to release the communicator after all posted work; AwaitFinalized blocks until
   // then. kInvalidArgument when called before; the communicator's failure if that left work of this
@@ -168,8 +170,8 @@ class Communicator {
   const DeviceBinding& binding() const { return options_.device; }
   const std::shared_ptr<Session>& session() const { return session_; }
   // The daemons' id of the communicator and this daemon's handle. REQUIRES: CheckParent was ok.
-  uint64_t id() const { return id_; }
-  uint32_t handle() const { return handle_; }
+  uint64_t id() const { return joined_->id; }
+  uint32_t handle() const { return joined_->handle; }
   bool suspended() const { return suspended_.load(); }
   int device() const { return options_.device.ordinal; }
   CUcontext context() const { return options_.device.context; }
@@ -181,15 +183,11 @@ class Communicator {
   SubmissionState& submission_state() { return *submission_state_; }
   const FencePage& page() const { return *page_; }
   // How streams that run no calls wait for them.
-  const StreamWait& stream_wait() const {
-    return role_ == wire::KernelRole::kSharesWithOther ? session_->operation_wait
-                                                       : session_->stream_wait;
-  }
-  // Collectives use staging memory: processes of this host cannot map each other's memory.
-  bool stages_collectives() const { return stages_collectives_; }
+  const StreamWait& stream_wait() const { return session_->WaitFor(joined_->role); }
+  bool stages_collectives() const { return joined_->stages_collectives; }
   // No records are taken any more: stop waiting for space.
   bool broken() const;
-  void NotifyDaemon() { session_->client->Notify(handle_); }
+  void NotifyDaemon() { session_->client->Notify(handle()); }
 
   // The daemon's estimate for this call, in microseconds. REQUIRES: CheckUsable() was ok.
   // THREAD: any.
@@ -219,8 +217,6 @@ class Communicator {
   // Returns CommInit::probe_buffer.
   uint32_t PrepareForKernels() const;
   absl::StatusOr<uint64_t> SendJoin(uint32_t probe) const;
-  void AbortChildren();
-  bool AnyChildJoining();
   void ReturnStaging();
   void TrimStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
@@ -245,7 +241,6 @@ class Communicator {
   std::atomic<State> state_{State::kCreated};
   std::atomic<int32_t> ranks_;  // set before kReady
   std::atomic<int32_t> rank_;
-  std::vector<int32_t> on_host_;      // ranks, in ascending order; final once it is ready
   std::atomic<bool> aborted_{false};  // set by Abort, read by callers that wait for ring space
 
   std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts
@@ -261,23 +256,11 @@ class Communicator {
   std::atomic<bool> suspended_{false};
   std::atomic<bool> released_{false};  // by Abort: the daemon does not access our memory any more
 
-  uint64_t id_ = 0;
-  uint32_t handle_ = 0;              // the daemon's handle
-  std::unique_ptr<FencePage> page_;  // from kReady on
-  wire::KernelRole role_ = wire::KernelRole::kNone;
-  bool stages_collectives_ = false;
+  std::optional<JoinedRank> joined_;  // from the daemon's reply on, if the rank has a color
+  std::unique_ptr<FencePage> page_;   // from kReady on
 
-  // Shared by parent and child, because either may be destroyed first.
-  struct ChildLink {
-    std::mutex mutex;
-    Communicator* child;  // null when destroyed
-  };
-
-  std::mutex children_mutex_;  // taken before ChildLink::mutex, and both before control_mutex_
-  std::vector<Communicator*> joining_children_;
-  std::vector<std::shared_ptr<ChildLink>> tracked_children_;
-  std::atomic<bool> has_tracked_children_{false};  // whether to look into tracked_children_
-  std::shared_ptr<ChildLink> link_to_parent_;
+  ChildJoins child_joins_;
+  std::shared_ptr<ChildLink> link_to_parent_;  // null: not tracked
 
   std::mutex submit_mutex_;
   std::optional<SubmissionState> submission_state_;

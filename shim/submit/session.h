@@ -53,6 +53,11 @@ struct Session {
     return command_kernel->Prepare();
   }
 
+  // How streams of a rank with this role wait for calls that their kernels do not run.
+  const StreamWait& WaitFor(wire::KernelRole role) const {
+    return role == wire::KernelRole::kSharesWithOther ? operation_wait : stream_wait;
+  }
+
   const DriverApi& driver;
   const StreamWait stream_wait;
   const StreamWait operation_wait;  // for streams that may run no kernel
