@@ -6,6 +6,7 @@
 extern "C" {
 extern const unsigned char mccs_run_commands_image[];
 extern const unsigned char mccs_run_commands_image_end[];
+extern const int mccs_run_commands_cuda_version;      // of the compiler: 13000
 extern const char mccs_run_commands_architectures[];  // "sm_80, …", zero-terminated
 }
 

@@ -39,6 +39,7 @@ absl::StatusOr<Products> FindProducts() {
                     .controller = bin / "mccs-controller",
                     .mccsctl = bin / "mccsctl",
                     .vm_preparation = bin.parent_path() / "share/rdma_vms/prepare.py",
+                    .emulation = lib / "emulation",
                     .preload = {lib / "libmccs-free-hooks.so", lib / "emulation/libcudart.so.13",
                                 lib / "emulation/libcuda.so.1", lib / "emulation/libnvidia-ml.so.1",
                                 lib / "libnccl.so.2"}};

@@ -20,6 +20,7 @@ struct Products {
   std::string controller;
   std::string mccsctl;
   std::string vm_preparation{};  // rdma_vms/prepare.py
+  std::string emulation{};       // directory of the emulated CUDA and NVML
   // LD_PRELOAD of tenants' programs, in order: the sanitizer's runtime, if any (it must be first),
   // libmccs-free-hooks.so (it must precede CUDA's libraries), the emulated CUDA, libnccl.so.2.
   std::vector<std::string> preload;

@@ -223,7 +223,9 @@ absl::Status Launcher::WriteHostsFile() {
 
 absl::Status Launcher::StartDaemon(DaemonState* daemon, const std::string& program) {
   Variables changes = {{"MCCS_EMULATED_HOST", daemon->name},
-                       {"MCCS_EMULATED_GPUS", absl::StrCat(daemon->gpus)}};
+                       {"MCCS_EMULATED_GPUS", absl::StrCat(daemon->gpus)},
+                       // where mccsd finds NVML
+                       {"LD_LIBRARY_PATH", plan_.products.emulation}};
   MCCS_ASSIGN_OR_RETURN(const Place place, state_.PlaceOf(paths_, daemon->name));
   MCCS_ASSIGN_OR_RETURN(daemon->pid,
                         SpawnWithLog({.file = program,

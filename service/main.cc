@@ -44,6 +44,10 @@
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
+#include "service/gpus/child_gpu_reader.h"
+#include "service/gpus/gpu_problems.h"
+#include "service/gpus/gpu_watch.h"
+#include "service/gpus/nvml_survey.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"
@@ -57,6 +61,7 @@ namespace {
 
 constexpr rlim_t kWantedDescriptors = 65536;
 constexpr rlim_t kFewDescriptors = 4096;
+constexpr char kSurveyFlag[] = "--survey-gpus";
 constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
 // RDMA locks memory.
@@ -160,6 +165,26 @@ ChoiceParameters AlgorithmsFor(const Config& config) {
   return result;
 }
 
+GpuNeeds NeedsOf(const Config& config) {
+  return {.cuda_version = mccs_run_commands_cuda_version,
+          .compute_capability = LeastComputeCapability(mccs_run_commands_architectures),
+          .gpus = config.gpus};
+}
+
+// Reports the GPUs' condition to the log and, unless `agent` is null, to the controller.
+// LIFETIME: both outlive the watch.
+std::unique_ptr<GpuWatch> WatchGpus(const Config& config, Agent* agent, Log& log) {
+  return std::make_unique<GpuWatch>(GpuWatchOptions{
+      .reader = std::make_unique<ChildGpuReader>(
+          ChildGpuReaderOptions{.argv = {"/proc/self/exe", kSurveyFlag}}),
+      .needs = NeedsOf(config),
+      .on_change = [agent, &log](const agent::v1::GpuSurvey& survey) {
+        log.Info("GPUs: ", DescribeGpus(survey), survey.problems().empty() ? "" : "; problems:");
+        for (const std::string& problem : survey.problems()) log.Warning(problem);
+        if (agent != nullptr) agent->SetGpuSurvey(survey);
+      }});
+}
+
 absl::Status Serve(const Config& config, Log& log) {
   RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
@@ -248,6 +273,8 @@ absl::Status Serve(const Config& config, Log& log) {
                                        .transport = rdma.description,
                                        .topology = config.topology}));
   }
+  // Ends before the agent and the log.
+  const std::unique_ptr<GpuWatch> gpus = on_gpus ? WatchGpus(config, agent.get(), log) : nullptr;
   std::vector<TenantSocket> sockets = config.sockets;
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
   for (const TenantSocket& socket : sockets) {
@@ -282,6 +309,22 @@ absl::Status Serve(const Config& config, Log& log) {
   log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),
            " communicators");
   return absl::OkStatus();
+}
+
+// Writes the host's GPUs, as NVML reports them, to standard output, for ChildGpuReader. NVML may
+// hang: the daemon's end ends this process.
+int SurveyGpus() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::cout << SurveyByNvml(kNvmlLibrary).SerializeAsString() << std::flush;
+  return std::cout ? 0 : 1;
+}
+
+int CheckGpus(const Config& config) {
+  agent::v1::GpuSurvey survey = SurveyByNvml(kNvmlLibrary);
+  for (std::string& problem : GpuProblems(survey, NeedsOf(config)))
+    survey.add_problems(std::move(problem));
+  std::cout << RenderGpuSurvey(survey) << std::flush;
+  return std::cout && survey.problems().empty() ? 0 : 1;
 }
 
 int CheckRdma(const Config& config) {
@@ -374,6 +417,13 @@ int Main(int argc, char** argv) {
   app.add_flag("--check-rdma", check_rdma,
                "Print this host's RDMA devices, which of them are used, and what is missing for "
                "others, and exit: 0 if RDMA can be used");
+  bool check_gpus = false;
+  app.add_flag(
+      "--check-gpus", check_gpus,
+      "Print this host's GPUs as NVML reports them, and what prevents or slows programs on "
+      "them, and exit: 0 if nothing does");
+  bool survey_gpus = false;
+  app.add_flag(kSurveyFlag, survey_gpus, "Write the GPUs for mccsd itself")->group("");
   bool print_keys = false;
   app.add_flag("--print-keys", print_keys, "Print the keys of the configuration, for the reference")
       ->group("");
@@ -384,6 +434,7 @@ int Main(int argc, char** argv) {
     const int status = app.exit(error);
     return status == 0 ? 0 : kExitBadConfiguration;
   }
+  if (survey_gpus) return SurveyGpus();
   if (print_keys) {
     PrintKeys("mccsd", ConfigKeys(), &std::cout);
     return std::cout ? 0 : 1;
@@ -419,6 +470,7 @@ int Main(int argc, char** argv) {
   }
   if (config.host.empty()) config.host = HostName();
   if (print_topology) return PrintTopology(config);
+  if (check_gpus) return CheckGpus(config);
   if (check_rdma) return CheckRdma(config);
   auto log = MakeStderrLog("mccsd", config.log_level);
   if (absl::Status status = Serve(config, *log); !status.ok()) {

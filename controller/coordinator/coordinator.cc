@@ -84,6 +84,10 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
                      std::move(*body.mutable_traced()->mutable_trace()),
                      state_.clocks.Read(host, now));
       break;
+    case agent::v1::FromAgent::kGpuSurvey:
+      LogGpuProblems(host, body.gpu_survey());
+      state_.registry.SetGpuSurvey(host, std::move(*body.mutable_gpu_survey()));
+      break;
     case agent::v1::FromAgent::kProbed:
       if (probes_.Handle(host, body.probed(), now))
         RequestPlan(absl::StrCat("host ", host, " probed paths"));
@@ -130,6 +134,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
   RequestPlan(absl::StrCat("host ", host.name(), " registered"));
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peer endpoint ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
+  LogGpuProblems(host.name(), host.gpu_survey());
   agent::v1::Registered* registered = AddMessage(agent).mutable_registered();
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
@@ -137,6 +142,10 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
   *registered->mutable_tenants() = state_.tenants;
   registered->set_report_every_ns(state_.report_every_ns);
   state_.limits.OnRegistered(host.name(), state_.registry.communicators());
+}
+
+void Coordinator::LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey) {
+  for (const std::string& problem : survey.problems()) log_->Warning("host ", host, ": ", problem);
 }
 
 void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Announce& announce) {

@@ -239,6 +239,10 @@ void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
   hosts_.at(host).received_at = now;
 }
 
+void Registry::SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey) {
+  *hosts_.at(host).host.mutable_gpu_survey() = std::move(survey);
+}
+
 absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
                                 MonotonicNs now) {
   MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));

@@ -117,6 +117,7 @@ class Registry {
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
   void RecordMessage(const std::string& host, MonotonicNs now);
+  void SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey);
   absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
                         MonotonicNs now);
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.

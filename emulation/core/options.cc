@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 namespace mccs::emulation {
 namespace {
@@ -53,6 +56,47 @@ bool ReadFault(std::optional<GpuFault>* fault) {
   }
   *fault = read;
   return true;
+}
+
+// Reads what NVML reports, like ReadFault.
+bool ReadNvml(NvmlState* nvml) {
+  const auto reject = [](const char* name, const char* text, const char* expected) {
+    fprintf(stderr, "emulated CUDA: invalid %s=\"%s\": expected %s\n", name, text, expected);
+    return false;
+  };
+  bool good = true;
+  constexpr char kMig[] = "MCCS_EMULATED_MIG";
+  if (const char* text = getenv(kMig)) {
+    nvml->all_have_mig = std::string_view(text) == "all";
+    std::istringstream entries(nvml->all_have_mig || std::string_view(text) == "none" ? "" : text);
+    for (std::string entry; std::getline(entries, entry, ',');) {
+      int gpu = 0;
+      const char* const last = entry.data() + entry.size();
+      const auto [end, error] = std::from_chars(entry.data(), last, gpu);
+      if (error != std::errc() || end != last || gpu < 0 || gpu >= kMaxGpus)
+        return reject(kMig, text, "all, none, or GPUs such as 0,2");
+      nvml->with_mig.insert(gpu);
+    }
+  }
+  constexpr char kMode[] = "MCCS_EMULATED_COMPUTE_MODE";
+  if (const char* text = getenv(kMode)) {
+    constexpr std::pair<std::string_view, int> kModes[] = {
+        {"default", 0}, {"prohibited", 2}, {"exclusive_process", 3}};
+    const auto* const found =
+        std::ranges::find(kModes, std::string_view(text), &std::pair<std::string_view, int>::first);
+    if (found == std::end(kModes)) {
+      good = reject(kMode, text, "default, exclusive_process or prohibited");
+    } else {
+      nvml->compute_mode = found->second;
+    }
+  }
+  constexpr char kNvml[] = "MCCS_EMULATED_NVML";
+  if (const char* text = getenv(kNvml)) {
+    nvml->hangs = std::string_view(text) == "hangs";
+    if (!nvml->hangs && std::string_view(text) != "works")
+      good = reject(kNvml, text, "works or hangs");
+  }
+  return good;
 }
 
 std::string HostName() {
@@ -103,6 +147,7 @@ std::optional<Options> ReadOptions() {
   ReadGpuConnections(&options.connections);
   good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
   good &= ReadFault(&options.fault);
+  good &= ReadNvml(&options.nvml);
   if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
     const std::optional<uint64_t> bytes = ParseBytes(text);
     if (!bytes) {

@@ -22,6 +22,16 @@ struct GpuFault {
   int error = 0;     // a CUresult
 };
 
+// State that only NVML reports: the emulated CUDA works as without.
+struct NvmlState {
+  bool all_have_mig = false;
+  std::set<int> with_mig;  // ordinals in the host
+  int compute_mode = 0;    // an nvmlComputeMode_t, of all GPUs
+  bool hangs = false;      // as with a GPU that is lost: nvmlInit never returns
+
+  bool HasMig(int gpu) const { return all_have_mig || with_mig.contains(gpu); }
+};
+
 // Which GPUs can use each other's memory.
 struct PeerPairs {
   bool all = true;
@@ -45,6 +55,9 @@ struct Options {
   std::optional<GpuFault> fault;  // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
   // MCCS_EMULATED_PEER_ACCESS: "all", "none", or the pairs that have it, such as "0-1,2-3".
   PeerPairs peers;
+  // MCCS_EMULATED_MIG: "all", "none" or ordinals such as "0,2". MCCS_EMULATED_COMPUTE_MODE:
+  // "default", "exclusive_process" or "prohibited". MCCS_EMULATED_NVML: "works" or "hangs".
+  NvmlState nvml;
   std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };

@@ -18,8 +18,8 @@ constexpr unsigned int k3dController = 0x0302;   // PCI class and subclass
 
 }  // namespace
 
-// Defines a function that returns "not supported" for any arguments, as a GPU without NVLink and
-// MIG does.
+// Defines a function that returns "not supported" for any arguments, as a GPU without NVLink
+// does.
 #define MCCS_NVML_NOT_SUPPORTED(name) \
   nvmlReturn_t name(void) {           \
     MCCS_NVML_ENTER();                \
@@ -109,10 +109,37 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, unsigned int* vers
   return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
+  MCCS_NVML_ENTER();
+  if (FindGpu(device) == nullptr || mode == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *mode = static_cast<nvmlComputeMode_t>(TheNvmlLibrary().state.compute_mode);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current,
+                                  unsigned int* pending) {
+  MCCS_NVML_ENTER_GPU(gpu);
+  if (current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const bool mig = TheNvmlLibrary().state.HasMig(gpu->physical);
+  *current = *pending = mig ? kNvmlMigEnabled : kNvmlMigDisabled;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t other,
+                                    nvmlGpuP2PCapsIndex_t capability, nvmlGpuP2PStatus_t* status) {
+  MCCS_NVML_ENTER_GPU(gpu);
+  const GpuIdentity* const peer = FindGpu(other);
+  if (peer == nullptr || status == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (capability == NVML_P2P_CAPS_INDEX_NVLINK) return NVML_ERROR_NOT_SUPPORTED;
+  *status = TheNvmlLibrary().peers.Reaches(gpu->physical, peer->physical)
+                ? NVML_P2P_STATUS_OK
+                : NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED;
+  return NVML_SUCCESS;
+}
+
 // PyTorch reports an error of its own if one of these is not exported.
 MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
-MCCS_NVML_NOT_SUPPORTED(nvmlDeviceGetP2PStatus)
 
 }  // extern "C"
 

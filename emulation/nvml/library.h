@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulation/core/gpu.h"
+#include "emulation/core/options.h"
 #include "emulation/nvml/nvml_api.h"
 
 // Return from the function if NVML is not initialized (ENTER) or `device` is invalid (ENTER_GPU).
@@ -31,6 +32,8 @@ struct NvmlLibrary {
   // ends, so that a handle stays valid across shutdown and initialization.
   std::vector<GpuIdentity> gpus;
   uint64_t memory_bytes = 0;
+  PeerPairs peers;
+  NvmlState state;
 };
 NvmlLibrary& TheNvmlLibrary();
 

@@ -1,5 +1,7 @@
 // NVML for emulated GPUs: initialization, shutdown, versions and handles.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -82,6 +84,9 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int) {
       library.gpus.push_back(IdentifyGpu(options->host, i));
     }
     library.memory_bytes = options->memory_bytes;
+    library.peers = options->peers;
+    library.state = options->nvml;
+    while (library.state.hangs) pause();
   }
   ++library.users;
   return NVML_SUCCESS;

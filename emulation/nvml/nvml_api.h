@@ -25,6 +25,25 @@ using nvmlDevice_t = struct nvmlDevice_st*;
 
 inline constexpr unsigned int kNvmlArchitectureHopper = 9;
 
+enum nvmlComputeMode_t : int {
+  NVML_COMPUTEMODE_DEFAULT = 0,
+  NVML_COMPUTEMODE_EXCLUSIVE_THREAD = 1,
+  NVML_COMPUTEMODE_PROHIBITED = 2,
+  NVML_COMPUTEMODE_EXCLUSIVE_PROCESS = 3,
+};
+inline constexpr unsigned int kNvmlMigDisabled = 0;
+inline constexpr unsigned int kNvmlMigEnabled = 1;
+enum nvmlGpuP2PCapsIndex_t : int {
+  NVML_P2P_CAPS_INDEX_READ = 0,
+  NVML_P2P_CAPS_INDEX_WRITE = 1,
+  NVML_P2P_CAPS_INDEX_NVLINK = 2,
+  NVML_P2P_CAPS_INDEX_ATOMICS = 3,
+};
+enum nvmlGpuP2PStatus_t : int {
+  NVML_P2P_STATUS_OK = 0,
+  NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED = 3,
+};
+
 struct nvmlMemory_t {
   unsigned long long total;
   unsigned long long free;
@@ -108,6 +127,12 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci);
 nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_v1_t* pci);
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor);
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned int* architecture);
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode);
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current,
+                                  unsigned int* pending);
+// NVLink is not supported; reads, writes and atomics are, for GPUs with access to each other.
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t other,
+                                    nvmlGpuP2PCapsIndex_t capability, nvmlGpuP2PStatus_t* status);
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, unsigned int* info);
 
 // Each process has the emulated memory of a GPU to itself, so these report on the calling process

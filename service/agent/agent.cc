@@ -71,7 +71,12 @@ absl::Status Agent::Start(const AgentHost& host) {
         "cannot start the agent: `controller` or `host` is empty; set both in mccsd's "
         "configuration");
   }
-  host_ = ToMessage(host, options_.version);
+  {
+    const std::lock_guard lock(mutex_);
+    agent::v1::Host message = ToMessage(host, options_.version);
+    if (host_.has_gpu_survey()) *message.mutable_gpu_survey() = host_.gpu_survey();
+    host_ = std::move(message);
+  }
   topology_ = host.topology;
   channel_ = MakeChannel(options_);
   sender_ = std::thread([this] { SendForEver(); });
@@ -147,10 +152,10 @@ bool Agent::SendRegistration(Stream* stream) {
   agent::v1::FromAgent message;
   agent::v1::Register* registration = message.mutable_registration();
   registration->set_protocol(kProtocol);
-  *registration->mutable_host() = host_;
   registration->set_topology(topology_);
   {
     const std::lock_guard lock(mutex_);
+    *registration->mutable_host() = host_;
     for (agent::v1::Announce& announce : table_.Registration()) {
       *registration->add_communicators() = std::move(announce);
     }
@@ -287,6 +292,13 @@ void Agent::Pause() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, Ns(retry_ns_), [&] { return stopping_; });
   retry_ns_ = std::min(2 * retry_ns_, options_.last_retry_ns);
+}
+
+void Agent::SetGpuSurvey(const agent::v1::GpuSurvey& survey) {
+  WithTable([&](AgentTable& table) {
+    *host_.mutable_gpu_survey() = survey;
+    table.SetGpuSurvey(survey);
+  });
 }
 
 void Agent::Announce(const agent::v1::Announce& announce) {

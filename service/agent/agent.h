@@ -82,6 +82,9 @@ class Agent final : public ControllerLink {
   // REQUIRES: called once. kInvalidArgument: no controller or no host name.
   absl::Status Start(const AgentHost& host);
 
+  // The condition of this host's GPUs, from now on. THREAD: any.
+  void SetGpuSurvey(const agent::v1::GpuSurvey& survey);
+
   bool connected() const override { return connected_.load(std::memory_order_relaxed); }
   void Announce(const agent::v1::Announce& announce) override;
   std::optional<Proposal> TakeProposal() override;
@@ -148,7 +151,6 @@ class Agent final : public ControllerLink {
   AgentOptions options_;  // constant, except that the prober is destroyed first
   Log* const log_;
   const SystemClock clock_;  // the clock of the daemon, to which send windows refer
-  agent::v1::Host host_;
   std::string topology_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread sender_;
@@ -165,6 +167,7 @@ class Agent final : public ControllerLink {
   std::condition_variable changed_;
   std::condition_variable watched_;  // the state that the watcher reads has changed
   AgentTable table_;
+  agent::v1::Host host_;
   ClockEcho echo_;  // of the open stream
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended

@@ -123,7 +123,7 @@ void AgentTable::AddReport(Entry* entry, agent::v1::Reports* reports) {
 }
 
 MonotonicNs AgentTable::NextUnsent() const {
-  if (urgent_ || !replies_.empty()) return kAtOnce;
+  if (urgent_ || !replies_.empty() || gpu_survey_.has_value()) return kAtOnce;
   return waiting_ ? progress_due_ : kNever;
 }
 
@@ -131,6 +131,10 @@ std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
   std::vector<agent::v1::FromAgent> messages(std::make_move_iterator(replies_.begin()),
                                              std::make_move_iterator(replies_.end()));
   replies_.clear();
+  if (gpu_survey_.has_value()) {
+    *messages.emplace_back().mutable_gpu_survey() = *std::move(gpu_survey_);
+    gpu_survey_.reset();
+  }
   if (waiting_ && progress_due_ == kAtOnce) progress_due_ = now + kCollectNs;
   const bool progress = waiting_ && now >= progress_due_;
   if (!urgent_ && !progress) return messages;

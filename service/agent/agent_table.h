@@ -37,6 +37,8 @@ class AgentTable {
 
   void Announce(const agent::v1::Announce& announce);
   void Report(const agent::v1::Report& report);
+  // The condition of this host's GPUs.
+  void SetGpuSurvey(agent::v1::GpuSurvey survey) { gpu_survey_ = std::move(survey); }
   // The final report of a communicator.
   void Ended(CommId id, const std::string& why);
   // Drops the final reports, because there is no stream. Exception: communicators in the stream's
@@ -151,6 +153,7 @@ class AgentTable {
   std::deque<uint64_t> state_requests_;              // to take
   std::deque<TraceOrder> trace_orders_;              // to take
   std::deque<agent::v1::FromAgent> replies_;
+  std::optional<agent::v1::GpuSurvey> gpu_survey_;  // unsent
 };
 
 // Clock comparison, the agent's part (Heartbeat in proto/agent.proto): each heartbeat of the agent

@@ -274,6 +274,11 @@ std::string RenderHosts(const control::v1::ListHostsReply& reply) {
     if (status.topology_mismatches_size() > 0) absl::StrAppend(&state, ", topology mismatch");
     notes.insert(notes.end(), status.topology_mismatches().begin(),
                  status.topology_mismatches().end());
+    if (const auto& problems = status.host().gpu_survey().problems(); !problems.empty()) {
+      absl::StrAppend(&state, ", GPU problem");
+      for (const std::string& problem : problems)
+        notes.push_back(absl::StrCat("host ", status.host().name(), ": ", problem));
+    }
     const agent::v1::Host& host = status.host();
     hosts.Row({host.name(), OrDash(host.position().pod()), OrDash(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),

@@ -89,6 +89,27 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_TRUE(Eventually([&] { return !controller.Describe(kId).ok(); }));
 }
 
+TEST(AgentRoundTrip, TheControllerShowsTheConditionOfTheGpusAlsoAfterARestart) {
+  auto controller = std::make_unique<LoopbackController>("127.0.0.1:0");
+  const std::string address = controller->address();
+  TestAgent agent(address, "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  const auto problems = [&] {
+    const control::v1::ListHostsReply hosts = controller->Hosts();
+    return hosts.hosts_size() == 1 ? hosts.hosts(0).host().gpu_survey().problems_size() : 0;
+  };
+  EXPECT_EQ(problems(), 0);
+  agent::v1::GpuSurvey survey;
+  survey.add_problems("GPU 0: MIG is on");
+  agent->SetGpuSurvey(survey);
+  EXPECT_TRUE(Eventually([&] { return problems() == 1; }));
+  controller.reset();
+  controller = std::make_unique<LoopbackController>(address);
+  EXPECT_TRUE(Eventually([&] { return problems() == 1; })) << "a part of the registration";
+  agent->SetGpuSurvey({});
+  EXPECT_TRUE(Eventually([&] { return problems() == 0; })) << "the operator has repaired it";
+}
+
 TEST(AgentRoundTrip, AgentThatEndsIsLost) {
   LoopbackController controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());

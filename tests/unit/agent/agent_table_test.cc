@@ -95,6 +95,21 @@ TEST_F(AgentTableTest, SendsProgressOfManyCommunicatorsTogether) {
 // The periodic reports of a host's communicators fall into this time.
 static_assert(Reporter::kSpreadNs < AgentTable::kCollectNs);
 
+TEST_F(AgentTableTest, SendsTheLastGpuSurveyOnce) {
+  agent::v1::GpuSurvey survey;
+  for (const char* problem : {"GPU 0: MIG is on", "GPU 1: MIG is on"}) {
+    survey.clear_problems();
+    survey.add_problems(problem);
+    table_.SetGpuSurvey(survey);
+  }
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
+  const std::vector<agent::v1::FromAgent> sent = Take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].gpu_survey().SerializeAsString(), survey.SerializeAsString());
+  EXPECT_EQ(table_.NextUnsent(), kNever);
+  EXPECT_THAT(Take(), testing::IsEmpty());
+}
+
 TEST_F(AgentTableTest, SendsAChangeOfStateAtOnce) {
   ReportAll(2, 1);
   Take();

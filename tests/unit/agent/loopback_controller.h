@@ -59,6 +59,9 @@ class LoopbackController {
 
   const absl::Status& status() const { return status_; }
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
+  control::v1::ListHostsReply Hosts() {
+    return coordinator_.With([](Coordinator& c) { return ListHosts(c.state(), c.Now()); });
+  }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
       const control::v1::ListHostsReply reply = ListHosts(c.state(), c.Now());

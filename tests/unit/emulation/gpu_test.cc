@@ -76,6 +76,27 @@ TEST(Options, AnInvalidVariableStopsTheStart) {
   EXPECT_TRUE(ReadOptions());
 }
 
+TEST(Options, WhatNvmlReportsIsReadAndChecked) {
+  EXPECT_FALSE(ReadOptions()->nvml.HasMig(0));
+  setenv("MCCS_EMULATED_MIG", "0,2", 1);
+  setenv("MCCS_EMULATED_COMPUTE_MODE", "prohibited", 1);
+  const NvmlState state = ReadOptions()->nvml;
+  EXPECT_TRUE(state.HasMig(0) && state.HasMig(2) && !state.HasMig(1));
+  EXPECT_EQ(state.compute_mode, 2);
+  EXPECT_FALSE(state.hangs);
+  setenv("MCCS_EMULATED_MIG", "all", 1);
+  EXPECT_TRUE(ReadOptions()->nvml.HasMig(7));
+  for (const auto& [name, text] :
+       {std::pair("MCCS_EMULATED_MIG", "some"), std::pair("MCCS_EMULATED_MIG", "0;1"),
+        std::pair("MCCS_EMULATED_COMPUTE_MODE", "exclusive"),
+        std::pair("MCCS_EMULATED_NVML", "1")}) {
+    setenv(name, text, 1);
+    EXPECT_FALSE(ReadOptions()) << name << "=" << text;
+    unsetenv(name);
+  }
+  unsetenv("MCCS_EMULATED_COMPUTE_MODE");
+}
+
 TEST(Options, CudasVariableSetsTheNumberOfHardwareQueues) {
   const auto connections = [](const char* cudas) {
     if (cudas != nullptr) setenv("CUDA_DEVICE_MAX_CONNECTIONS", cudas, 1);

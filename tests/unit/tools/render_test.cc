@@ -276,6 +276,23 @@ TEST(Render, Hosts) {
             ", lo   12 s  ready\n");
 }
 
+TEST(Render, HostsWithGpuProblemsHaveANoteForEach) {
+  control::v1::ListHostsReply reply;
+  for (const char* name : {"h0", "h1"}) {
+    control::v1::HostStatus* status = reply.add_hosts();
+    status->mutable_host()->set_name(name);
+    status->set_state("ready");
+  }
+  agent::v1::GpuSurvey* survey = reply.mutable_hosts(1)->mutable_host()->mutable_gpu_survey();
+  survey->add_problems("GPU 0: MIG is on: …; nvidia-smi -i 0 -mig 0");
+  survey->add_problems("the driver has 3 GPUs, …");
+  const std::string text = RenderHosts(reply);
+  EXPECT_THAT(text, testing::HasSubstr("ready, GPU problem\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\n\nNote: host h1: GPU 0: MIG is on: …; nvidia-smi -i 0 "
+                                       "-mig 0\nNote: host h1: the driver has 3 GPUs, …\n"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("host h0:")));
+}
+
 TEST(Render, PrintsAMessageForEmptyLists) {
   EXPECT_EQ(RenderCommunicators({}), "No communicators.\n");
   EXPECT_EQ(RenderHosts({}), "No registered hosts. Start mccsd with this controller's address.\n");
