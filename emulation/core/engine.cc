@@ -63,21 +63,21 @@ std::shared_ptr<Stream> Engine::CreateStream(const StreamOptions& options) {
 
 std::shared_ptr<Stream> Engine::AddStream(const StreamOptions& options) {
   Gpu& gpu = gpus_[options.gpu];
-  auto stream =
-      std::make_shared<Stream>(next_stream_id_++, options, ChooseQueue(gpu, options.internal));
+  auto stream = std::make_shared<Stream>(next_stream_id_++, options, ChooseQueue(gpu, options));
   std::erase_if(gpu.streams, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   gpu.streams.push_back(stream);
   return stream;
 }
 
-HardwareQueue* Engine::ChooseQueue(Gpu& gpu, bool internal) {
-  if (internal) {
+HardwareQueue* Engine::ChooseQueue(Gpu& gpu, const StreamOptions& options) {
+  if (options.internal) {
     gpu.internal_queues.push_back(std::make_unique<HardwareQueue>());
     return gpu.internal_queues.back().get();
   }
-  const size_t slot = gpu.next_queue++ % static_cast<size_t>(connections_);
-  if (slot == gpu.queues.size()) gpu.queues.push_back(std::make_unique<HardwareQueue>());
-  return gpu.queues[slot].get();
+  Gpu::Level& level = gpu.levels[options.priority];
+  const size_t slot = level.next_queue++ % static_cast<size_t>(connections_);
+  if (slot == level.queues.size()) level.queues.push_back(std::make_unique<HardwareQueue>());
+  return level.queues[slot].get();
 }
 
 Point Engine::Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,

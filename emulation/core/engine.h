@@ -1,12 +1,12 @@
 // The stream engine: runs enqueued work in CUDA's order, without blocking the enqueuing thread.
 //
 // A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (assigned
-// round robin). A queue is strictly first in, first out: work that cannot run yet blocks all work
-// behind it, of every stream, as on a GPU. Work may also depend on points of other streams
-// (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::detached)
-// leaves its queue when it starts. The work behind it runs, except later work of its own stream. So
-// does a resumable kernel: it runs piece by piece, and between the pieces waits for words that
-// change from wait to wait. Any number of such kernels run at once.
+// round robin among those of its priority). A queue is strictly first in, first out: work that
+// cannot run yet blocks all work behind it, of every stream, as on a GPU. Work may also depend on
+// points of other streams (events, the legacy default stream's rule). A kernel that watches a word
+// (WaitWord::detached) leaves its queue when it starts. The work behind it runs, except later work
+// of its own stream. So does a resumable kernel: it runs piece by piece, and between the pieces
+// waits for words that change from wait to wait. Any number of such kernels run at once.
 //
 // Threads that run work:
 //   enqueuing thread   runs work that takes no time and is ready (writing a word, a record, a
@@ -42,6 +42,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -57,7 +58,7 @@ struct StreamOptions {
   int gpu = 0;
   StreamKind kind = StreamKind::kCreated;
   bool blocking = true;   // the legacy default stream's rule applies to it
-  int priority = 0;       // only for queries; all queues have equal priority
+  int priority = 0;       // each has its own queues, and no priority over others
   bool internal = false;  // the emulation's own: has its own queue; synchronization ignores it
 };
 
@@ -140,11 +141,14 @@ class Engine {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   struct Gpu {
-    std::vector<std::unique_ptr<HardwareQueue>> queues;
+    struct Level {
+      std::vector<std::unique_ptr<HardwareQueue>> queues;
+      size_t next_queue = 0;
+    };
+    std::map<int, Level> levels;  // by priority
     std::vector<std::unique_ptr<HardwareQueue>> internal_queues;
     std::shared_ptr<Stream> legacy;
     std::vector<std::weak_ptr<Stream>> streams;
-    size_t next_queue = 0;
   };
   // Limits on the work that a caller runs: a query moves little memory and runs no code.
   struct WorkLimit {
@@ -158,7 +162,7 @@ class Engine {
 
   // REQUIRES for all below: the lock is held. ENSURES: it is held on return.
   std::shared_ptr<Stream> AddStream(const StreamOptions& options);
-  HardwareQueue* ChooseQueue(Gpu& gpu, bool internal);
+  HardwareQueue* ChooseQueue(Gpu& gpu, const StreamOptions& options);
   Point Append(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
                bool caller_waits);
   void AddLegacyOrder(const Stream& stream, std::vector<Point>* after);

@@ -49,8 +49,8 @@ struct Options {
   // MCCS_EMULATED_MEMORY, such as 80G or 512M: memory of each GPU for this process. Allocations
   // beyond it fail with "out of memory" (memory_account.h defines what counts).
   uint64_t memory_bytes = 80ull << 30;
-  // Hardware queues per GPU: MCCS_EMULATED_CONNECTIONS, else CUDA_DEVICE_MAX_CONNECTIONS from 1 to
-  // 32 as on a GPU, else a GPU's default.
+  // Hardware queues per GPU and priority: MCCS_EMULATED_CONNECTIONS, else
+  // CUDA_DEVICE_MAX_CONNECTIONS from 1 to 32 as on a GPU, else a GPU's default.
   int connections = 8;
   std::optional<GpuFault> fault;  // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
   // MCCS_EMULATED_PEER_ACCESS: "all", "none", or the pairs that have it, such as "0-1,2-3".

@@ -19,6 +19,7 @@ constexpr const char* kFirst[] = {
     "kernels_of_many_streams_meet",
     "kernels_meet_with_one_queue",
     "kernel_leaves_its_queue",
+    "greatest_priority_beside_waits",
     // Buffers can be opened while operations run.
     "ipc_open_beside_kernel",
     "vmm_import_beside_kernel",

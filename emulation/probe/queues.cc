@@ -2,6 +2,7 @@
 // CUDA_DEVICE_MAX_CONNECTIONS queues (default 8); streams in the same queue can block each other.
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "emulation/probe/probe.h"
@@ -90,6 +91,42 @@ PROBE_CHECK(two_waits, "waits of two streams do not block each other") {
   waiting.Release();
   PROBE_EXPECT(Finishes(waiting.streams[0]), "the first stream was not released");
   return Pass();
+}
+
+// The library's own copies are on streams of the greatest priority, because the program's streams
+// may wait for them (shim/cuda/own_stream.h). NVIDIA documents no queues per priority.
+PROBE_CHECK(greatest_priority_beside_waits,
+            "waits of streams of the default priority do not block one of the greatest priority, "
+            "however few connections there are") {
+  constexpr size_t kBytes = 1 << 20;
+  WaitingStreams waiting;
+  int least = 0, greatest = 0;
+  PROBE_CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  PROBE_EXPECT(greatest < least, "the GPU has one priority only");
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_PINNED_MEMORY(host, kBytes);
+  memset(host, 7, kBytes);
+  // One more than the queues, so that each queue has one that waits.
+  PROBE_PASSES(Block(Connections() + 1, &waiting));
+  // Without the default priority's stream the check would also pass if nothing blocked anything.
+  PROBE_WORDS(normal_word, kWordStride);
+  PROBE_STREAM(normal, cudaStreamNonBlocking);
+  PROBE_CALL(cuStreamWriteValue64(normal, Pointer(normal_word), 1, 0));
+  cudaStream_t copying = nullptr;
+  PROBE_CALL(cudaStreamCreateWithPriority(&copying, cudaStreamNonBlocking, greatest));
+  PROBE_CALL(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, copying));
+  PROBE_WORDS(word, kWordStride);
+  PROBE_CALL(cuStreamWriteValue64(copying, Pointer(word), 1, 0));
+  const bool copied = Finishes(copying, kFreeMs);
+  const bool normal_held = !WordBecomes(normal_word, 1, kHeldMs);
+  waiting.Release();
+  PROBE_EXPECT(copied, "waits of the default priority blocked a copy of the greatest priority");
+  PROBE_EXPECT(Finishes(normal), "a stream did not finish after all waits were released");
+  for (cudaStream_t stream : waiting.streams) {
+    PROBE_EXPECT(Finishes(stream), "a stream did not finish after its wait was released");
+  }
+  return Pass(normal_held ? "a stream of the default priority was blocked, as expected"
+                          : "a stream of the default priority was not blocked either");
 }
 
 // The shim's order at the end of a group: first all "ready" writes of all streams, then all

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "shim/cuda/own_stream.h"
 
 namespace mccs::shim {
 MemoryCopier::~MemoryCopier() {
@@ -67,8 +68,9 @@ absl::Status MemoryCopier::Enqueue(State& state, const Copy& copy, CUstream* str
   const ScopedContext context(state.driver, copy.context);
   CUstream& known = state.streams[copy.context];
   if (known == nullptr) {
-    MCCS_RETURN_IF_ERROR(CheckCuda(
-        state.driver, state.driver.StreamCreate(&known, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    MCCS_RETURN_IF_ERROR(CheckCuda(state.driver,
+                                   CreateOwnStream(state.driver, OwnStreamUse::kCopies, &known),
+                                   "cannot create a stream for copies"));
   }
   *stream = known;
   return CheckCuda(state.driver, state.driver.MemcpyAsync(copy.to, copy.from, copy.bytes, known),

@@ -1,5 +1,6 @@
 // Copies of the daemon's requests (CopyMemory in proto/shim_control.h): from memory of the host
-// into this process's memory on a GPU, in a thread and streams of its own.
+// into this process's memory on a GPU, in a thread and streams of its own, which wait for no stream
+// of the program (shim/cuda/own_stream.h).
 //
 // THREAD: any.
 #ifndef MCCS_SHIM_BUFFERS_MEMORY_COPIER_H_

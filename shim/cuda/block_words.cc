@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "shim/cuda/own_stream.h"
 
 namespace mccs::shim {
 
@@ -30,7 +31,7 @@ absl::StatusOr<CUdeviceptr> BlockWordsPool::Allocate() const {
   MCCS_RETURN_IF_ERROR(CheckCuda(
       driver_, driver_.MemAlloc(&words, sizeof(kernels::RegionBlockWords)), "cuMemAlloc"));
   CUstream stream = nullptr;
-  CUresult error = driver_.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  CUresult error = CreateOwnStream(driver_, OwnStreamUse::kCopies, &stream);
   if (error == CUDA_SUCCESS) {
     error = driver_.MemsetD8Async(words, 0, sizeof(kernels::RegionBlockWords), stream);
     if (error == CUDA_SUCCESS) error = driver_.StreamSynchronize(stream);

@@ -57,7 +57,8 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.StreamWriteValue32, "cuStreamWriteValue32_v2");
   need(api.StreamWaitValue64, "cuStreamWaitValue64_v2");
   need(api.StreamSynchronize, "cuStreamSynchronize");
-  need(api.StreamCreate, "cuStreamCreate");
+  need(api.StreamCreateWithPriority, "cuStreamCreateWithPriority");
+  need(api.CtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange");
   need(api.StreamDestroy, "cuStreamDestroy_v2");
   need(api.StreamWaitEvent, "cuStreamWaitEvent");
   need(api.MemHostRegister, "cuMemHostRegister_v2");

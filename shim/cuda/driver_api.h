@@ -37,7 +37,8 @@ struct DriverApi {
   CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags);
   CUresult (*StreamSynchronize)(CUstream stream);
-  CUresult (*StreamCreate)(CUstream* stream, unsigned flags);
+  CUresult (*StreamCreateWithPriority)(CUstream* stream, unsigned flags, int priority);
+  CUresult (*CtxGetStreamPriorityRange)(int* least, int* greatest);
   CUresult (*StreamDestroy)(CUstream stream);
   CUresult (*StreamWaitEvent)(CUstream stream, CUevent event, unsigned flags);
   CUresult (*MemHostRegister)(void* address, size_t bytes, unsigned flags);

@@ -1,5 +1,7 @@
 #include "shim/cuda/side_stream.h"
 
+#include "shim/cuda/own_stream.h"
+
 namespace mccs::shim {
 
 SideStream::~SideStream() {
@@ -14,7 +16,7 @@ absl::StatusOr<CUstream> SideStream::After(CUstream stream) {
   const ScopedContext context(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   CUresult error = CUDA_SUCCESS;
-  if (stream_ == nullptr) error = driver_.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (stream_ == nullptr) error = CreateOwnStream(driver_, OwnStreamUse::kKernels, &stream_);
   if (error == CUDA_SUCCESS && reached_ == nullptr) {
     error = driver_.EventCreate(&reached_, CU_EVENT_DISABLE_TIMING);
   }

@@ -12,7 +12,7 @@ SUITE_TIMEOUT_S = 600
 LONG = ("/large/", "/beyond_nccl/a_destroy_in_a_failed_group")
 GROUPS = ("/all_reduce/", "/all_gather/", "/reduce_scatter/", "/all_to_all/", "/broadcast/", "/reduce/", "/gather/",
           "/scatter/", "/operators/", "/graphs/", "/groups/", "/streams/", "/split/", "/shrink/", "/life_cycle/",
-          "/beyond_nccl/", "/point_to_point/", "/memory/", "/virtual_memory/", "/registration/", "/zero_counts/")
+          "/beyond_nccl/", "/one_sided/", "/point_to_point/", "/memory/", "/virtual_memory/", "/registration/", "/zero_counts/")
 
 
 class Kernels(unittest.TestCase):

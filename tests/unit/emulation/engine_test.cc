@@ -213,6 +213,27 @@ TEST(EngineQueues, AWaitBlocksOnlyTheStreamsOfItsQueue) {
   EXPECT_EQ(Load(words[0]), 1u);
 }
 
+TEST(EngineQueues, AWaitBlocksNoStreamOfAnotherPriority) {
+  Engine& engine = NewEngine(1);
+  const auto waiting = engine.CreateStream({.blocking = false});
+  const auto normal = engine.CreateStream({.blocking = false});
+  const auto urgent = engine.CreateStream({.blocking = false, .priority = -5});
+  const auto next = engine.CreateStream({.blocking = false, .priority = -4});
+  uint64_t word = 0, normal_word = 0, urgent_word = 0, next_word = 0;
+  engine.Enqueue(waiting, AtLeast(PlainWord(&word), 1));
+  engine.Enqueue(normal, WriteWord{PlainWord(&normal_word), 1});
+  engine.Enqueue(next, AtLeast(PlainWord(&word), 1));
+  engine.Enqueue(next, WriteWord{PlainWord(&next_word), 1});
+  engine.Enqueue(urgent, WriteWord{PlainWord(&urgent_word), 1});
+  Synchronize(engine, urgent);
+  EXPECT_EQ(Load(urgent_word), 1u);
+  EXPECT_EQ(Load(normal_word), 0u) << "it shares the queue of the stream that waits";
+  Store(word, 1);
+  Synchronize(engine, normal);
+  Synchronize(engine, next);
+  EXPECT_EQ(Load(normal_word), 1u);
+}
+
 TEST(EngineQueues, ABlockedHostFunctionBlocksOnlyItsStream) {
   Engine& engine = NewEngine(8);
   const auto blocked = engine.CreateStream({.blocking = false});

@@ -1,5 +1,6 @@
 // Memory that the daemon asks a process to map for its kernels.
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,35 @@ TEST_F(KernelMemoryTest, CopiesHostMemoryIntoItsOwn) {
   EXPECT_EQ(answer.copy, 9u);
   EXPECT_EQ(answer.status.error, wire::ErrorClass::kNone) << answer.status.text;
   EXPECT_THAT(Read(window, 4), testing::ElementsAre(0, 5, 6, 0));
+}
+
+// With CUDA_DEVICE_MAX_CONNECTIONS=1, or many streams, all queues have work behind calls that wait
+// for the copy.
+TEST_F(KernelMemoryTest, CopiesAlthoughStreamsOfTheProgramBlockAllHardwareQueues) {
+  constexpr size_t kStreams = 32;  // the largest number of queues
+  int* window = Buffer<int>({0});
+  auto* const word = static_cast<uint64_t*>(test_cuda::AllocHost(sizeof(uint64_t)));
+  *word = 0;
+  std::vector<CUstream> streams(kStreams);
+  for (CUstream& stream : streams) {
+    stream = test_cuda::MakeStream();
+    ASSERT_EQ(cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(word), 1,
+                                  CU_STREAM_WAIT_VALUE_GEQ),
+              CUDA_SUCCESS);
+  }
+  int arrived = 7;
+  wire::CopyMemory request{};
+  request.copy = 1;
+  request.to = reinterpret_cast<uint64_t>(window);
+  request.from = reinterpret_cast<uint64_t>(&arrived);
+  request.bytes = sizeof(int);
+  const wire::MemoryCopied answer = daemon_.AskToCopy(request);
+  EXPECT_EQ(answer.copy, 1u);
+  EXPECT_EQ(answer.status.error, wire::ErrorClass::kNone) << answer.status.text;
+  EXPECT_TRUE(test_cuda::IsBusy(streams[0]));
+  std::atomic_ref(*word).store(1);
+  for (CUstream stream : streams) EXPECT_TRUE(test_cuda::Synchronize(stream));
+  EXPECT_THAT(Read(window, 1), testing::ElementsAre(7));
 }
 
 TEST_F(KernelMemoryTest, ACopyForAGpuWithoutCommunicatorIsAnError) {
