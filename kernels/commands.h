@@ -101,7 +101,7 @@ inline constexpr uint32_t kMostCopies = 16;  // of a command
 struct alignas(64) Command {
   // The kernel that waits for this value of the done word, or a later one, takes the command. A
   // kernel may still look for commands when its stream has given up the queue.
-  uint64_t done;
+  uint64_t done_value;
   uint64_t binding;
   uint64_t runs;           // ProgramRun[programs]
   uint32_t binding_bytes;  // with the RankBuffers; a multiple of kCopyBytes
@@ -118,7 +118,7 @@ struct alignas(64) Command {
 struct ShortCommand {
   uint32_t bytes;          // of everything; in the first line
   uint32_t binding_bytes;  // as in Command
-  uint64_t done;           // as in Command
+  uint64_t done_value;     // as in Command
   ProgramRun run;          // as for a kernel that reads the Command
 };
 static_assert(sizeof(ShortCommand) % kCopyBytes == 0);
@@ -144,7 +144,7 @@ struct CommandQueue {
   uint64_t stopped;
   alignas(64) uint64_t finished;  // by the kernel
   Command commands[kQueueCommands];
-  // Of the last short command. The daemon writes them when all commands before are finished.
+  // Of the last short command. The daemon writes one when all commands before are finished.
   LowLatencyLine short_command[LowLatencyLines(kMostShortBytes)];
 };
 static_assert(offsetof(CommandQueue, bell_sleepers) == 8);

@@ -14,16 +14,23 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 }  // namespace
 
-HostKernel::HostKernel(CommandQueue& queue) : queue_(queue), next_(LoadWord(&queue.finished)) {}
+HostKernel::HostKernel(CommandQueue& queue, std::optional<uint64_t> done_value)
+    : queue_(queue), done_value_(done_value), next_(LoadWord(&queue.finished)) {}
+
+bool HostKernel::HasNext() const {
+  if (LoadWord(&queue_.published) == next_) return false;
+  const Command& command = queue_.commands[next_ % kQueueCommands];
+  return !done_value_ || static_cast<int64_t>(command.done_value - *done_value_) <= 0;
+}
 
 bool HostKernel::Advance() {
   if (LoadWord(&queue_.stopped) != 0) {
-    const uint64_t published = LoadWord(&queue_.published);
-    const bool stops = next_ != published;
     programs_.clear();
     copies_ = 0;
-    if (stops) StoreWord(&queue_.finished, next_ = published);
-    return stops;
+    const uint64_t before = next_;
+    while (HasNext()) ++next_;
+    if (next_ != before) StoreWord(&queue_.finished, next_);
+    return next_ != before;
   }
   if (idle() && !Begin()) return false;
   bool moved = copies_ > 0;
@@ -53,7 +60,7 @@ void HostKernel::CopyPiece(const Command& command) {
 }
 
 bool HostKernel::Begin() {
-  if (LoadWord(&queue_.published) == next_) return false;
+  if (!HasNext()) return false;
   const Command& command = queue_.commands[next_ % kQueueCommands];
   const auto* binding = reinterpret_cast<const Binding*>(command.binding);
   const auto* runs = reinterpret_cast<const ProgramRun*>(command.runs);

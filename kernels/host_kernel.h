@@ -6,6 +6,7 @@
 #define MCCS_KERNELS_HOST_KERNEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/commands.h"
@@ -15,8 +16,9 @@ namespace mccs::kernels {
 
 class HostKernel {
  public:
-  // Begins after the last command that counts as finished. LIFETIME: `queue` outlives this.
-  explicit HostKernel(CommandQueue& queue);
+  // Begins after the last command that counts as finished. `done_value`: the kernel waits for it,
+  // and takes only its own commands; nothing: it takes all. LIFETIME: `queue` outlives this.
+  explicit HostKernel(CommandQueue& queue, std::optional<uint64_t> done_value = std::nullopt);
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;
 
@@ -28,9 +30,12 @@ class HostKernel {
 
  private:
   bool Begin();
+  // The next command is published, and this kernel's.
+  bool HasNext() const;
   void CopyPiece(const Command& command);
 
   CommandQueue& queue_;
+  const std::optional<uint64_t> done_value_;
   uint64_t next_;  // number of the current or next command
   std::vector<Interpreter<OneThread>> programs_;
   uint32_t copies_ = 0;  // of the current command, not complete

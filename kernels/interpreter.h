@@ -51,13 +51,13 @@ struct OneThread {
     return condition();
   }
   // Around the combines of a step, which read and write this many bytes: the threads that execute
-  // them, and the wait for all of these.
+  // them, and the wait for all of these. False: the operation has ended before.
   Team BeginCombines(uint64_t /*bytes_moved*/) { return team(); }
-  void EndCombines(uint64_t /*bytes_moved*/) {}
+  bool EndCombines(uint64_t /*bytes_moved*/) { return true; }
   Operands* operands;
 };
 
-enum class Progress : uint8_t { kMoved, kBlocked, kDone };
+enum class Progress : uint8_t { kMoved, kBlocked, kDone, kEnded };
 
 template <typename Threads>
 class Interpreter {
@@ -85,7 +85,7 @@ class Interpreter {
     if (!threads_.Holds([&] { return MayRun(step, at); })) return OpenOpenable();
     switch (step.type) {
       case StepType::kCombine:
-        Combine(step, at);
+        if (!Combine(step, at)) return Progress::kEnded;
         break;
       case StepType::kSend:
         if (threads_.leader()) {
@@ -222,15 +222,17 @@ class Interpreter {
     if (threads_.leader()) Release(step, at.round);
   }
 
-  MCCS_HOST_DEVICE void Combine(const StepEntry& step, const StepInstance& at) {
+  // False: the operation has ended, and other threads' shares are missing.
+  MCCS_HOST_DEVICE bool Combine(const StepEntry& step, const StepInstance& at) {
     const uint64_t bytes = program_.BytesMoved(step, at.round);
     program_.RunCombines(step, at.round, threads_, threads_.BeginCombines(bytes));
     threads_.Sync();
-    threads_.EndCombines(bytes);
-    if (!threads_.leader()) return;
+    if (!threads_.EndCombines(bytes)) return false;
+    if (!threads_.leader()) return true;
     const uint16_t* releases = image().ListAt(step.releases);
     for (uint32_t i = 0; i < step.releases.count; ++i)
       Release(image().StepAt(releases[i]), at.round);
+    return true;
   }
 
   Threads threads_;

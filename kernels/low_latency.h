@@ -1,7 +1,6 @@
 // Short data with a flag in each store: one transfer instead of data, fence, flag.
 //
-// The writer stores lines of 16 bytes into memory that the reader polls. The two may be kernels of
-// different processes, or a kernel and a thread of the host.
+// A thread of the host stores lines of 16 bytes into its memory, which a kernel polls.
 //
 //     0        4        8        12       16
 //     | data 0 | flag   | data 1 | flag   |
@@ -39,24 +38,18 @@ constexpr MCCS_HOST_DEVICE uint64_t LowLatencyLines(uint64_t bytes) {
   return (bytes + kLowLatencyLineBytes - 1) / kLowLatencyLineBytes;
 }
 
-// Writes one line. Release, on the host. THREAD: any; one writer per line. Never blocks.
-MCCS_INLINE void StoreLine(LowLatencyLine* to, uint64_t data, uint32_t flag) {
+// Writes one line. Release. THREAD: any of the host; one writer per line. Never blocks.
+inline void StoreLine(LowLatencyLine* to, uint64_t data, uint32_t flag) {
   const uint64_t high = uint64_t{flag} << 32;
   const uint64_t first = (data & 0xffffffffu) | high;
   const uint64_t second = (data >> 32) | high;
-#ifdef __CUDA_ARCH__
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)),
-               "l"(first), "l"(second)
-               : "memory");
-#else
   // Each half carries its own flag, so they need no order among themselves. Pairs with LoadLine.
   __atomic_store_n(&to->halves[0], first, __ATOMIC_RELEASE);
   __atomic_store_n(&to->halves[1], second, __ATOMIC_RELEASE);
-#endif
 }
 
 // Reads one line. Returns false if it does not have the flag yet. Acquire on the host; a GPU calls
-// AfterLines. Pairs with StoreLine.
+// AcquireLines. Pairs with StoreLine.
 MCCS_INLINE bool LoadLine(const LowLatencyLine* from, uint32_t flag, uint64_t& data) {
   uint64_t first, second;
 #ifdef __CUDA_ARCH__
@@ -72,8 +65,9 @@ MCCS_INLINE bool LoadLine(const LowLatencyLine* from, uint32_t flag, uint64_t& d
   return first >> 32 == flag && second >> 32 == flag;
 }
 
-// After a thread has loaded lines: it sees all that their writer had seen.
-MCCS_HOST_DEVICE inline void AfterLines() {
+// A thread that has loaded lines sees from now on all that their writer had seen. So do the others
+// of its block when they have synchronized.
+MCCS_HOST_DEVICE inline void AcquireLines() {
 #ifdef __CUDA_ARCH__
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 #endif

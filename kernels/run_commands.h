@@ -42,6 +42,7 @@ struct BlockMemory {
   Command command;
   alignas(kCopyBytes) ProgramRun run;
   Operands operands;
+  uint64_t number;                // of the next command
   bool published, done, stopped;  // as some threads have seen them
   uint32_t short_lines;           // of a short command; 0: none
 };
@@ -54,7 +55,7 @@ struct EndWords {
 
   MCCS_HOST_DEVICE bool Done() const { return static_cast<int64_t>(LoadWord(done) - target) >= 0; }
   // For a command: its kernel is this one, not a later one.
-  MCCS_HOST_DEVICE bool Includes(uint64_t value) const {
+  MCCS_HOST_DEVICE bool Owns(uint64_t value) const {
     return static_cast<int64_t>(value - target) <= 0;
   }
   // No command is to be completed any more.
@@ -210,13 +211,14 @@ class FirstBlock {
     if (leader()) StoreBlockWord(&words_->begun, begun_);
     return {own.index, own.threads * (1 + helpers_)};
   }
-  MCCS_HOST_DEVICE void EndCombines(uint64_t bytes_moved) {
-    if (helpers_ == 0 || bytes_moved < kLargeStepBytes) return;
+  MCCS_HOST_DEVICE bool EndCombines(uint64_t bytes_moved) {
+    if (helpers_ == 0 || bytes_moved < kLargeStepBytes) return true;
     const uint64_t target = begun_ * helpers_;
     Wait<Block> wait(*block_, *end_);
     while (!Holds([&] { return LoadBlockWord(&words_->ended) >= target; })) {
-      if (!wait.Continues()) return;
+      if (!wait.Continues()) return false;
     }
+    return true;
   }
 
   Operands* operands;
@@ -240,6 +242,7 @@ MCCS_HOST_DEVICE bool RunProgram(const Block& block, const EndWords& end,
   for (;;) {
     const Progress progress = interpreter.Advance();
     if (progress == Progress::kDone) return true;
+    if (progress == Progress::kEnded) return false;
     if (progress == Progress::kBlocked && !wait.Continues()) return false;
   }
 }
@@ -305,9 +308,9 @@ MCCS_HOST_DEVICE void RunCopies(const Block& block, const Command& command) {
 
 // ---- Commands -----------------------------------------------------------------------------------
 
-// For so many polls a waiting kernel looks for short commands. Each reads kMostShortBytes twice
-// over the bus. Most calls begin on all ranks at about the same time; a wait that takes longer
-// must not load the bus.
+// For so many polls a kernel that waits for a command looks for a short one. Each reads twice
+// kMostShortBytes over the bus. Most calls begin on all ranks at about the same time; a wait that
+// takes longer must not load the bus.
 inline constexpr uint32_t kShortPolls = 64;
 
 // One look at the lines of short command `number`: copies those that have arrived to the arena.
@@ -333,8 +336,8 @@ MCCS_HOST_DEVICE uint32_t LoadShortLines(const Block& block, const CommandQueue&
 
 enum class Arrival : uint8_t { kCommand, kShortCommand, kNone };
 
-// Waits for command `number`. kNone: the done word is reached. Different threads look at the lines
-// and at the two words at the same time.
+// Waits for command `number`. kNone: the done word is reached, and there is no command. Different
+// threads look at the lines and at the two words at the same time.
 template <typename Block>
 MCCS_HOST_DEVICE Arrival AwaitCommand(const Block& block, const EndWords& end, uint64_t number) {
   const Team team = block.team();
@@ -350,8 +353,8 @@ MCCS_HOST_DEVICE Arrival AwaitCommand(const Block& block, const EndWords& end, u
     const bool published = memory.published, done = memory.done;
     const bool incomplete = block.Any(!looks || missing < memory.short_lines);
     if (!incomplete && memory.short_lines > 0 &&
-        end.Includes(reinterpret_cast<const ShortCommand*>(block.arena())->done)) {
-      AfterLines();
+        end.Owns(reinterpret_cast<const ShortCommand*>(block.arena())->done_value)) {
+      AcquireLines();
       return Arrival::kShortCommand;
     }
     block.Sync();
@@ -361,10 +364,11 @@ MCCS_HOST_DEVICE Arrival AwaitCommand(const Block& block, const EndWords& end, u
   }
 }
 
-// Loads the command. False: it is a later kernel's. Stopped commands belong to every kernel, also
-// to one that begins after its communicator has ended.
+enum class Taken : uint8_t { kRuns, kStopped, kNotOurs };
+
+// Loads the command. kNotOurs: it is a later kernel's, so the done word is reached.
 template <typename Block>
-MCCS_HOST_DEVICE bool TakeCommand(const Block& block, const EndWords& end, uint64_t number) {
+MCCS_HOST_DEVICE Taken TakeCommand(const Block& block, const EndWords& end, uint64_t number) {
   const Team team = block.team();
   BlockMemory& memory = block.memory();
   CopyIn(block, &end.queue->commands[number % kQueueCommands], sizeof(Command), &memory.command);
@@ -372,7 +376,8 @@ MCCS_HOST_DEVICE bool TakeCommand(const Block& block, const EndWords& end, uint6
   block.Sync();
   const bool stopped = memory.stopped;
   block.Sync();
-  return stopped || end.Includes(memory.command.done);
+  if (!end.Owns(memory.command.done_value)) return Taken::kNotOurs;
+  return stopped ? Taken::kStopped : Taken::kRuns;
 }
 
 template <typename Block>
@@ -403,6 +408,7 @@ MCCS_HOST_DEVICE bool FinishCommand(const Block& block, const EndWords& end, Com
     words.arrived = 0;
     StoreWord(&queue.finished, number + 1);
   }
+  if (block.blocks() == 1) return true;
   for (uint32_t polls = 1; !block.Holds([&] { return LoadWord(&queue.finished) > number; });
        ++polls) {
     if (polls % kPollsPerLook == 0 && block.Holds([&] { return end.Done(); })) return false;
@@ -415,13 +421,17 @@ template <typename Block>
 MCCS_HOST_DEVICE void RunCommands(const Block& block, CommandQueue& queue, BlockWords& words,
                                   const uint64_t* done, uint64_t target) {
   const EndWords end{&queue, done, target};
-  uint64_t number = LoadWord(&queue.finished);
+  // One thread reads it: an earlier kernel on the queue may just advance it.
+  if (block.team().index == 0) block.memory().number = LoadWord(&queue.finished);
+  block.Sync();
+  uint64_t number = block.memory().number;
   for (Arrival arrival; (arrival = AwaitCommand(block, end, number)) != Arrival::kNone; ++number) {
     if (arrival == Arrival::kShortCommand) {
       RunProgram(block, end, ShortProgram(block), words.programs[0], 0);
     } else {
-      if (!TakeCommand(block, end, number)) return;
-      RunCommand(block, end, words);
+      const Taken taken = TakeCommand(block, end, number);
+      if (taken == Taken::kNotOurs) return;
+      if (taken == Taken::kRuns) RunCommand(block, end, words);
     }
     if (!FinishCommand(block, end, queue, number, words)) return;
   }

@@ -18,7 +18,7 @@ struct Run {
   kernels::CommandQueue& queue;
   const uint64_t* done;
   uint64_t target;
-  kernels::HostKernel kernel{queue};
+  kernels::HostKernel kernel{queue, target};
 };
 
 void* Begin(const MccsEmulatedLaunch*, void* const* arguments) {

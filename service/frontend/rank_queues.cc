@@ -17,7 +17,7 @@ absl::StatusOr<RankQueues> RankQueues::Make(GpuAddressSpace* process) {
 }
 
 absl::StatusOr<KernelCall> RankQueues::At(Queues& queues, uint32_t slot, size_t slots,
-                                          uint64_t done) {
+                                          uint64_t done_value) {
   if (process_ == nullptr || !served_) return KernelCall{};
   if (slot >= slots) {
     return absl::InvalidArgumentError(
@@ -30,7 +30,7 @@ absl::StatusOr<KernelCall> RankQueues::At(Queues& queues, uint32_t slot, size_t 
         *process_, &queues == &posted_ ? region->posted[slot] : region->captured[slot]);
     if (ended_) queues[slot]->End();
   }
-  return KernelCall{.queue = queues[slot].get(), .done = done};
+  return KernelCall{.queue = queues[slot].get(), .done_value = done_value};
 }
 
 void RankQueues::End() {

@@ -57,7 +57,7 @@ class RankQueues {
  private:
   using Queues = std::vector<std::unique_ptr<KernelQueue>>;  // made at the first use
 
-  absl::StatusOr<KernelCall> At(Queues& queues, uint32_t slot, size_t slots, uint64_t done);
+  absl::StatusOr<KernelCall> At(Queues& queues, uint32_t slot, size_t slots, uint64_t done_value);
 
   GpuAddressSpace* process_ = nullptr;
   bool served_ = true;

@@ -38,8 +38,11 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   MCCS_ASSIGN_OR_RETURN(page->device_base_, RegisterHostMemory(driver, page->memory_, kWhat));
   driver.CtxGetCurrent(&page->context_);
   if (kernels.data() == nullptr) return page;
-  if (kernels.bytes() < sizeof(kernels::KernelRegion))
-    return absl::InternalError("invalid kernel region from the daemon: it is too short");
+  if (kernels.bytes() != sizeof(kernels::KernelRegion)) {
+    return absl::InternalError(absl::StrCat(
+        "invalid kernel region from the daemon: ", kernels.bytes(), " bytes; expected ",
+        sizeof(kernels::KernelRegion), "; install mccsd and libnccl.so.2 from the same release"));
+  }
   page->kernel_memory_ = std::move(kernels);
   page->block_words_ = std::move(block_words);
   MCCS_ASSIGN_OR_RETURN(page->kernel_base_,

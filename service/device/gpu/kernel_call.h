@@ -11,7 +11,7 @@ class KernelQueue;
 struct KernelCall {
   KernelQueue* queue = nullptr;  // null: no kernel takes commands
   // The kernel waits for this value of its done word, or for a later one.
-  uint64_t done = 0;
+  uint64_t done_value = 0;
 
   bool runs() const { return queue != nullptr; }
 };

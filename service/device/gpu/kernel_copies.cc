@@ -31,7 +31,7 @@ void KernelCopies::Add(const RegionCopy& copy, MemToken token) {
   }
   const auto [entry, is_new] = queues_.try_emplace(copy.kernel.queue);
   if (is_new) turns_.push_back(copy.kernel.queue);
-  entry->second.waiting.push_back({copy.from, copy.to, copy.kernel.done, token});
+  entry->second.waiting.push_back({copy.from, copy.to, copy.kernel.done_value, token});
 }
 
 Device::Polled KernelCopies::Poll(std::span<Device::Finished> finished) {
@@ -111,9 +111,8 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
       continue;
     }
     if (*from == 0 || *to == 0) break;
-    // The kernel of the earliest call makes them all: later ones wait behind it.
-    if (command.copies == 0 || static_cast<int64_t>(next.done - command.done) < 0)
-      command.done = next.done;
+    // All are of one group, whose kernel waits for the last call.
+    command.done_value = next.done_value;
     command.copy[command.copies++] = {.from = *from, .to = *to, .bytes = next.to.bytes};
     running.tokens.push_back(next.token);
     its.waiting.pop_front();

@@ -39,7 +39,7 @@ class KernelCopies {
  private:
   struct Waiting {
     RegionSpan from, to;
-    uint64_t done;  // as in KernelCall
+    uint64_t done_value;  // as in KernelCall
     MemToken token;
   };
   struct Running {

@@ -89,8 +89,8 @@ KernelPlan::KernelPlan(PlanToLoad plan, std::vector<ProgramFacts> facts)
     if (source.steps.empty()) continue;
     auto runner = std::ranges::find(runners_, program.runner, &Runner::rank);
     if (runner == runners_.end()) {
-      runners_.push_back({.rank = program.runner, .programs = {}, .active = {}});
-      runner = runners_.end() - 1;
+      runner = runners_.emplace(runners_.end());
+      runner->rank = program.runner;
     }
     runner->programs.push_back(p);
   }
@@ -102,6 +102,8 @@ uint64_t KernelPlan::LayOut() {
   for (size_t p = 0; p < programs_.size(); ++p) {
     Program& program = programs_[p];
     const size_t sends = program.sends.size(), receives = program.receives.size();
+    program.send_runs.resize(sends);
+    program.receive_runs.resize(receives);
     program.sends_at = kernels::CopiedBytes(images_[p].size());
     program.receives_at = program.sends_at + sends * sizeof(kernels::SendRun);
     program.bytes = program.receives_at + receives * sizeof(kernels::ReceiveRun);
@@ -124,12 +126,14 @@ void KernelPlan::WritePrograms() {
   for (size_t p = 0; p < programs_.size(); ++p) {
     Program& program = programs_[p];
     std::memcpy(memory_->address() + program.image, images_[p].data(), images_[p].size());
+    if (program.bytes <= kernels::kMostShortBytes) {
+      program.image_copy = std::move(images_[p]);
+      program.image_copy.resize(program.sends_at);
+    }
     for (size_t i = 0; i < program.sends.size(); ++i) {
-      program.sends[i].run = At<kernels::SendRun>(program.image + program.sends_at) + i;
       program.sends[i].words = At<kernels::SendWords>(program.send_words) + i;
     }
     for (size_t i = 0; i < program.receives.size(); ++i) {
-      program.receives[i].run = At<kernels::ReceiveRun>(program.image + program.receives_at) + i;
       program.receives[i].words = At<kernels::ReceiveWords>(program.receive_words) + i;
       program.receives[i].in_slot = At<uint8_t>(program.in_slot) + i * loaded_.shape.slots;
     }
@@ -161,21 +165,23 @@ void KernelPlan::Start(const OperationBinding& binding) {
 void KernelPlan::BeginLanes() {
   for (Program& program : programs_) {
     const uint64_t rounds = binding_->geometry->rounds(program.channel);
-    for (Send& send : program.sends) {
+    for (size_t i = 0; i < program.sends.size(); ++i) {
+      Send& send = program.sends[i];
       const uint64_t first = send.port.counters->posted.Load();
       send.end = first + rounds * send.steps;
       send.freed = send.port.counters->source_free.Load();
       send.acknowledged = send.port.counters->acknowledged.Load();
-      send.run->first = first;
+      program.send_runs[i].first = first;
       StoreWord(&send.words->posted, first);
       StoreWord(&send.words->source_free, send.freed);
       StoreWord(&send.words->acknowledged, send.acknowledged);
     }
-    for (Receive& receive : program.receives) {
+    for (size_t i = 0; i < program.receives.size(); ++i) {
+      Receive& receive = program.receives[i];
       const uint64_t first = receive.port.counters->released.Load();
       receive.end = first + rounds * receive.steps;
       receive.landed = first;
-      receive.run->first = first;
+      program.receive_runs[i].first = first;
       StoreWord(&receive.words->writable, first);
       StoreWord(&receive.words->released, first);
       StoreWord(&receive.words->landed, first);
@@ -195,7 +201,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
     if (runner.active.empty()) continue;
     MCCS_ASSIGN_OR_RETURN(const uint64_t base, runner.kernel.queue->process().AddressOf(*memory_));
     kernels::Command command{};
-    command.done = runner.kernel.done;
+    command.done_value = runner.kernel.done_value;
     command.binding = base + runner.binding;
     command.runs = base + runner.runs;
     command.binding_bytes = BindingBytes(binding_->ranks.size());
@@ -208,62 +214,71 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
 
 std::span<const std::byte> KernelPlan::ShortForm(const Runner& runner) {
   if (runner.active.size() != 1 || binding_->bytes > kernels::kShortCallBytes) return {};
-  const auto& run = *At<const kernels::ProgramRun>(runner.runs);
-  const uint32_t binding_bytes = BindingBytes(binding_->ranks.size());
-  const uint64_t bytes = sizeof(kernels::ShortCommand) + binding_bytes + run.bytes;
-  if (bytes > kernels::kMostShortBytes) return {};
-  const kernels::ShortCommand head{.bytes = static_cast<uint32_t>(bytes),
-                                   .binding_bytes = binding_bytes,
-                                   .done = runner.kernel.done,
-                                   .run = run};
+  const Program& program = programs_[runner.active[0]];
+  const uint64_t bytes = sizeof(kernels::ShortCommand) + runner.binding_copy.size() + program.bytes;
+  if (program.image_copy.empty() || bytes > short_form_.size()) return {};
+  const kernels::ShortCommand head{
+      .bytes = static_cast<uint32_t>(bytes),
+      .binding_bytes = static_cast<uint32_t>(runner.binding_copy.size()),
+      .done_value = runner.kernel.done_value,
+      .run = runner.run_copies[0]};
   std::byte* to = short_form_.data();
-  const auto add = [&to](const void* from, size_t size) {
-    std::memcpy(to, from, size);
-    to += size;
+  const auto add = [&to](const auto& values) {
+    to = std::ranges::copy(std::as_bytes(std::span(values)), to).out;
   };
-  add(&head, sizeof(head));
-  add(At<const std::byte>(runner.binding), binding_bytes);
-  add(At<const std::byte>(programs_[runner.active[0]].image), run.bytes);
-  return {short_form_.data(), bytes};
+  add(std::span(&head, 1));
+  add(runner.binding_copy);
+  add(program.image_copy);
+  add(program.send_runs);
+  add(program.receive_runs);
+  return {short_form_.data(), to};
 }
 
 absl::StatusOr<bool> KernelPlan::Bind(Runner& runner) {
   GpuAddressSpace& process = runner.kernel.queue->process();
   MCCS_ASSIGN_OR_RETURN(const uint64_t base, process.AddressOf(*memory_));
-  MCCS_ASSIGN_OR_RETURN(bool all, BindBuffers(process, runner.binding));
-  for (size_t i = 0; i < runner.active.size(); ++i) {
-    const Program& program = programs_[runner.active[i]];
+  MCCS_ASSIGN_OR_RETURN(bool all, BindBuffers(process, runner.binding_copy));
+  std::ranges::copy(runner.binding_copy, memory_->address() + runner.binding);
+  runner.run_copies.clear();
+  for (const size_t p : runner.active) {
+    Program& program = programs_[p];
     MCCS_ASSIGN_OR_RETURN(const bool lanes, BindLanes(process, program));
     all &= lanes;
     const uint64_t image = base + program.image;
-    At<kernels::ProgramRun>(runner.runs)[i] = {.image = image,
-                                               .sends = image + program.sends_at,
-                                               .receives = image + program.receives_at,
-                                               .bytes = program.bytes,
-                                               .state = base + program.state,
-                                               .send_words = base + program.send_words,
-                                               .receive_words = base + program.receive_words,
-                                               .in_slot = base + program.in_slot};
+    runner.run_copies.push_back({.image = image,
+                                 .sends = image + program.sends_at,
+                                 .receives = image + program.receives_at,
+                                 .bytes = program.bytes,
+                                 .state = base + program.state,
+                                 .send_words = base + program.send_words,
+                                 .receive_words = base + program.receive_words,
+                                 .in_slot = base + program.in_slot});
   }
+  std::ranges::copy(runner.run_copies, At<kernels::ProgramRun>(runner.runs));
   return all && base != 0;
 }
 
-absl::StatusOr<bool> KernelPlan::BindLanes(GpuAddressSpace& process, const Program& program) {
+absl::StatusOr<bool> KernelPlan::BindLanes(GpuAddressSpace& process, Program& program) {
   bool all = true;
   for (size_t i = 0; i < program.sends.size(); ++i) {
-    MCCS_ASSIGN_OR_RETURN(program.sends[i].run->staging,
+    MCCS_ASSIGN_OR_RETURN(program.send_runs[i].staging,
                           AddressFor(process, program.sends[i].port.staging, &all));
   }
   for (size_t i = 0; i < program.receives.size(); ++i) {
-    MCCS_ASSIGN_OR_RETURN(program.receives[i].run->slots,
+    MCCS_ASSIGN_OR_RETURN(program.receive_runs[i].slots,
                           AddressFor(process, program.receives[i].port.slots, &all));
   }
+  std::ranges::copy(program.send_runs, At<kernels::SendRun>(program.image + program.sends_at));
+  std::ranges::copy(program.receive_runs,
+                    At<kernels::ReceiveRun>(program.image + program.receives_at));
   return all;
 }
 
-absl::StatusOr<bool> KernelPlan::BindBuffers(GpuAddressSpace& process, uint64_t binding) {
+absl::StatusOr<bool> KernelPlan::BindBuffers(GpuAddressSpace& process,
+                                             std::vector<std::byte>& binding) {
   bool all = true;
-  auto* its = At<kernels::Binding>(binding);
+  binding.resize(BindingBytes(binding_->ranks.size()));
+  auto* its = reinterpret_cast<kernels::Binding*>(binding.data());
   *its = {.division = binding_->geometry->division(),
           .divisor = binding_->divisor,
           .element_bytes = static_cast<uint32_t>(SizeOf(binding_->type)),

@@ -6,8 +6,9 @@
 //                    counters of lanes ◄──┴────┘ copied at each Poll, and checked
 //
 // The counters that the feeds use stay in the daemon. Poll copies those of the kernel here, bounded
-// by what the operation allows, and those of the lanes to the kernel. So a tenant that writes
-// anything there harms only its own operations.
+// by what the operation allows, and those of the lanes to the kernel. It reads nothing else there,
+// but writes copies of what it keeps. So a tenant that writes anything there harms only its own
+// operations.
 //
 // OWNER and THREAD: as for DevicePlan.
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_PLAN_H_
@@ -58,7 +59,6 @@ class KernelPlan final : public DevicePlan {
   };
   struct Send {
     SendPort port;
-    kernels::SendRun* run = nullptr;
     kernels::SendWords* words = nullptr;
     uint64_t steps = 0;
     bool buffers = false;  // some slices are read from the tenant's buffers
@@ -68,7 +68,6 @@ class KernelPlan final : public DevicePlan {
   };
   struct Receive {
     ReceivePort port;
-    kernels::ReceiveRun* run = nullptr;
     kernels::ReceiveWords* words = nullptr;
     uint8_t* in_slot = nullptr;
     uint64_t steps = 0;
@@ -80,6 +79,10 @@ class KernelPlan final : public DevicePlan {
     ChannelId channel;
     std::vector<Send> sends;
     std::vector<Receive> receives;
+    // The daemon's copies of what the kernel reads.
+    std::vector<kernels::SendRun> send_runs;        // by lane
+    std::vector<kernels::ReceiveRun> receive_runs;  // by lane
+    std::vector<std::byte> image_copy;              // empty: too large for a short command
     // Offsets in memory_.
     uint64_t image = 0, send_words = 0, receive_words = 0, in_slot = 0, state = 0;
     // Offsets from `image`, and the bytes of all three.
@@ -89,10 +92,12 @@ class KernelPlan final : public DevicePlan {
   struct Runner {
     LocalIndex rank;
     std::vector<size_t> programs;
-    std::vector<size_t> active;  // those with rounds in this operation
-    uint64_t runs = 0;           // offset of its ProgramRun[]
-    uint64_t binding = 0;        // offset of its Binding
-    KernelCall kernel = {};      // of the operation
+    std::vector<size_t> active;                   // those with rounds in this operation
+    uint64_t runs = 0;                            // offset of its ProgramRun[]
+    uint64_t binding = 0;                         // offset of its Binding
+    KernelCall kernel = {};                       // of the operation
+    std::vector<kernels::ProgramRun> run_copies;  // of `active`
+    std::vector<std::byte> binding_copy;
     uint64_t command = 0;
     bool published = false;  // and not known to be finished
   };
@@ -108,8 +113,8 @@ class KernelPlan final : public DevicePlan {
 
   // Writes what this rank's kernel needs; false: some memory is not mapped yet.
   absl::StatusOr<bool> Bind(Runner& runner);
-  absl::StatusOr<bool> BindLanes(GpuAddressSpace& process, const Program& program);
-  absl::StatusOr<bool> BindBuffers(GpuAddressSpace& process, uint64_t binding);
+  absl::StatusOr<bool> BindLanes(GpuAddressSpace& process, Program& program);
+  absl::StatusOr<bool> BindBuffers(GpuAddressSpace& process, std::vector<std::byte>& binding);
   absl::StatusOr<bool> TryPublish();
   // The command of this rank as a ShortCommand; empty: it is none. LIFETIME: until the next call.
   std::span<const std::byte> ShortForm(const Runner& runner);

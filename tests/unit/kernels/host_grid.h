@@ -37,7 +37,7 @@ class HostGrid {
   void StartBlock(uint32_t index) {
     for (uint32_t i = 0; i < shape_.threads; ++i) {
       threads_.emplace_back([this, index, i] {
-        const Block block(shape_, *shared_[index], index, {i, shape_.threads});
+        const Block block(shape_, *shared_[index], pauses_, index, {i, shape_.threads});
         kernels::RunCommands(block, queue_, words_, &done_, target_);
       });
     }
@@ -45,6 +45,8 @@ class HostGrid {
   void StartAll() {
     for (uint32_t i = 0; i < shape_.blocks; ++i) StartBlock(i);
   }
+  // How often threads have found nothing to do.
+  uint64_t pauses() const { return pauses_.load(); }
   // Waits until all blocks have ended.
   void Join() {
     for (std::thread& thread : threads_) thread.join();
@@ -68,8 +70,9 @@ class HostGrid {
 
   class Block {
    public:
-    Block(const GridShape& shape, Shared& shared, uint32_t index, kernels::Team team)
-        : shape_(shape), shared_(shared), index_(index), team_(team) {}
+    Block(const GridShape& shape, Shared& shared, std::atomic<uint64_t>& pauses, uint32_t index,
+          kernels::Team team)
+        : shape_(shape), shared_(shared), pauses_(pauses), index_(index), team_(team) {}
     uint32_t index() const { return index_; }
     uint32_t blocks() const { return shape_.blocks; }
     kernels::Team team() const { return team_; }
@@ -94,6 +97,7 @@ class HostGrid {
     // The others of the block sleep until the first thread has polled again. Threads that poll
     // leave the processors to those that work.
     void Pause() const {
+      pauses_.fetch_add(1, std::memory_order_relaxed);
       for (int i = 0; i < kYields && team_.index == 0; ++i) std::this_thread::yield();
     }
     kernels::BlockMemory& memory() const { return shared_.memory; }
@@ -104,6 +108,7 @@ class HostGrid {
     static constexpr int kYields = 16;
     const GridShape& shape_;
     Shared& shared_;
+    std::atomic<uint64_t>& pauses_;
     const uint32_t index_;
     const kernels::Team team_;
   };
@@ -114,6 +119,7 @@ class HostGrid {
   const uint64_t& done_;
   const uint64_t target_;
   std::vector<std::unique_ptr<Shared>> shared_;
+  std::atomic<uint64_t> pauses_ = 0;
   std::vector<std::thread> threads_;
 };
 

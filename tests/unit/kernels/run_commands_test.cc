@@ -69,13 +69,17 @@ class ThisProcess final : public GpuAddressSpace {
   const KernelPlace& place() const override { return place_; }
   const Region* probe() const override { return nullptr; }
   absl::StatusOr<uint64_t> AddressOf(const Region& region) override {
+    if (overwrites_) std::memset(region.address(), 0xff, region.bytes());
     return reinterpret_cast<uint64_t>(region.address());
   }
   uint64_t StartCopy(uint64_t, uint64_t, uint64_t) override { return 0; }
   absl::StatusOr<bool> TakeCopied(uint64_t) override { return true; }
   bool alive() const override { return true; }
+  // All memory that the daemon shares with it, while the daemon prepares a command.
+  void Overwrite() { overwrites_ = true; }
 
  private:
+  bool overwrites_ = false;
   const KernelPlace place_;
 };
 
@@ -147,8 +151,9 @@ class World {
     return all;
   }
   kernels::CommandQueue& queue() { return shared_; }
+  ThisProcess& process() { return process_; }
   // The next calls are those of a kernel that waits for this value of the done word.
-  void WaitFor(uint64_t done) { kernels_[0].done = done; }
+  void WaitFor(uint64_t done) { kernels_[0].done_value = done; }
   DevicePlan& plan() { return *loaded_; }
   // Slices that the operation sends.
   uint64_t slices() const { return lanes_.size() * geometry_->rounds(ChannelId(0)); }
@@ -188,7 +193,7 @@ class World {
   ThisProcess process_;
   kernels::CommandQueue shared_{};
   KernelQueue queue_{process_, shared_};
-  KernelCall kernels_[1] = {{.queue = &queue_, .done = 1}};
+  KernelCall kernels_[1] = {{.queue = &queue_, .done_value = 1}};
   const std::shared_ptr<const Plan> plan_;
   std::deque<Lane> lanes_;  // addresses are stable
   std::optional<Geometry> geometry_;
@@ -302,7 +307,6 @@ struct OnlyLines {
     while (kernels::LoadWord(&world.queue().published) == 0) world.Poll();
     kernels::StoreWord(&world.queue().published, 0);
     world.queue().commands[0] = {};
-    grid.StartAll();
   }
   ~OnlyLines() { launch.End(); }
 
@@ -314,17 +318,55 @@ struct OnlyLines {
 TEST(RunCommands, AShortCommandNeedsNoOtherMemory) {
   for (const uint32_t threads : {1, 3}) {
     OnlyLines running(kShort, {.blocks = 1, .threads = threads});
+    running.grid.StartAll();
     running.world.PollUntilDone();
     EXPECT_EQ(running.world.Results(), Expected(1, kShort));
   }
 }
 
+TEST(RunCommands, AShortCommandWaitsForAllItsLines) {
+  for (const size_t missing : {0, 1, 40}) {
+    OnlyLines running(kShort, {.blocks = 1});
+    uint64_t& half = running.world.queue().short_command[missing].halves[1];
+    const uint64_t whole = half;
+    ASSERT_NE(whole, 0u);
+    half = 0;
+    running.grid.StartAll();
+    while (running.grid.pauses() < 10) std::this_thread::yield();
+    EXPECT_EQ(running.world.posted(), 0u);
+    kernels::StoreWord(&half, whole);
+    running.world.PollUntilDone();
+    EXPECT_EQ(running.world.Results(), Expected(1, kShort));
+  }
+}
+
+kernels::ShortCommand ShortHead(World& world) {
+  world.Start(kShort);
+  while (kernels::LoadWord(&world.queue().published) == 0) world.Poll();
+  kernels::ShortCommand head{};
+  constexpr size_t kWords = sizeof(head) / sizeof(uint64_t);
+  for (size_t i = 0; i < kWords; ++i) {
+    uint64_t word = 0;
+    EXPECT_TRUE(kernels::LoadLine(&world.queue().short_command[i], kernels::ShortFlag(0), word));
+    std::memcpy(reinterpret_cast<std::byte*>(&head) + i * sizeof(word), &word, sizeof(word));
+  }
+  return head;
+}
+
+TEST(RunCommands, TheDaemonDoesNotReadAShortCommandFromTheProcess) {
+  World honest(1), hostile(1);
+  hostile.process().Overwrite();
+  const kernels::ShortCommand expected = ShortHead(honest), head = ShortHead(hostile);
+  EXPECT_EQ(head.bytes, expected.bytes);
+  EXPECT_EQ(head.binding_bytes, expected.binding_bytes);
+  EXPECT_EQ(head.run.bytes, expected.run.bytes);
+}
+
 void ExpectNoShortCommand(const Call& call, const GridShape& shape) {
   OnlyLines running(call, shape);
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_NO_FATAL_FAILURE(running.world.Poll());
-    std::this_thread::yield();
-  }
+  running.grid.StartAll();
+  while (running.grid.pauses() < 10) std::this_thread::yield();
+  ASSERT_NO_FATAL_FAILURE(running.world.Poll());
   EXPECT_EQ(running.world.posted(), 0u);
 }
 
@@ -350,12 +392,9 @@ TEST(RunCommands, ACommandWaitsForItsOwnKernel) {
     {
       HostGrid earlier({.blocks = 1}, world.queue(), launch.words, launch.done, 1);
       earlier.StartAll();
-      for (int i = 0; i < 100; ++i) {
-        ASSERT_NO_FATAL_FAILURE(world.Poll());
-        std::this_thread::yield();
-      }
-      launch.End();
+      earlier.Join();  // the command is published, and not its own
     }
+    launch.End();
     EXPECT_EQ(world.queue().finished, 0u);
     HostGrid grid({.blocks = 1}, world.queue(), launch.words, launch.done, 2);
     grid.StartAll();
@@ -419,6 +458,24 @@ TEST(RunCommands, AKernelThatBeginsAfterTheEndReportsStoppedCommands) {
   grid.StartAll();
   grid.Join();
   EXPECT_TRUE(world.plan().quiescent());
+}
+
+TEST(RunCommands, AStoppedCommandOfALaterKernelIsNotReported) {
+  World world(1);
+  Launch launch;
+  world.WaitFor(2);
+  world.Start(kShort);
+  while (kernels::LoadWord(&world.queue().published) == 0) ASSERT_NO_FATAL_FAILURE(world.Poll());
+  world.plan().Stop();
+  launch.End();
+  HostGrid earlier({.blocks = 2}, world.queue(), launch.words, launch.done, 1);
+  earlier.StartAll();
+  earlier.Join();
+  EXPECT_FALSE(world.plan().quiescent()) << "its kernel may still use the memory";
+  HostGrid own({.blocks = 2}, world.queue(), launch.words, launch.done, 2);
+  own.StartAll();
+  while (!world.plan().quiescent()) std::this_thread::yield();
+  kernels::StoreWord(&launch.done, 2);
 }
 
 // The communicator is aborted: its streams are released, also if the daemon does nothing more.
