@@ -172,7 +172,10 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
         "with SO_LINGER, files on FUSE); end the processes that block the close");
   }
   std::vector<UniqueFd> fds;
-  const ssize_t got = Take(message, &fds);
+  ssize_t got = Take(message, &fds);
+  // The process ended with unread messages of the daemon. The system reports it once, before the
+  // process's own last messages.
+  if (got < 0 && errno == ECONNRESET) got = Take(message, &fds);
   if (got < 0 && errno == EAGAIN) return false;
   const bool known = got > 0 && fds.size() <= message->fds.size() &&
                      std::all_of(fds.begin(), fds.end(), [](const UniqueFd& fd) {

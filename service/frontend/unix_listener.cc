@@ -91,6 +91,8 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   return absl::OkStatus();
 }
 
+constexpr int kMostLastMessages = 64;
+
 class UnixChannel final : public TenantChannel {
  public:
   UnixChannel(Reactor& reactor, GuardedSocket socket, UniqueFd pidfd, UniqueFd doorbell,
@@ -132,13 +134,23 @@ class UnixChannel final : public TenantChannel {
   const UniqueFd pidfd_, doorbell_;
   const TenantIdentity identity_;
   Readiness socket_ready_, process_ended_, doorbell_rang_;
+  // The number of messages to receive after the process has ended: it may have reported an error
+  // just before. A child may still send on the socket.
+  int last_messages_ = kMostLastMessages;
 };
 
 absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
-  if (process_ended_.readable) return absl::UnavailableError("the process has ended");
   if (!HasInput()) return false;
-  const absl::StatusOr<bool> received = socket_.Receive(message);
-  if (received.ok() && !*received) socket_ready_.readable = false;
+  const bool ended = process_ended_.readable;
+  absl::StatusOr<bool> received = false;
+  if (!ended || last_messages_ > 0) received = socket_.Receive(message);
+  if (received.ok() && *received) {
+    last_messages_ -= ended ? 1 : 0;
+    return true;
+  }
+  if (received.ok()) socket_ready_.readable = false;
+  const bool only_ended = received.ok() || absl::IsUnavailable(received.status());
+  if (ended && only_ended) return absl::UnavailableError("the process has ended");
   return received;
 }
 

@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -403,6 +404,66 @@ TEST_F(UnixListenerTest, TheDeathOfTheProcessIsSeenThoughAChildKeepsTheSocket) {
     EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
   }
   close(hold[1]);
+}
+
+// It may have reported that its GPU has failed.
+TEST_F(UnixListenerTest, TheLastMessagesOfADeadProcessAreReceived) {
+  ASSERT_TRUE(Open().ok());
+  constexpr size_t kMessages = 3;
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    const UniqueFd client = Connect(path_);
+    char byte = 0;
+    ssize_t ignored = read(go[0], &byte, 1);
+    for (size_t i = 0; i < kMessages; ++i) ignored = send(client.get(), "last", 4, 0);
+    _exit(ignored == 4 ? 0 : 1);
+  }
+  const std::unique_ptr<TenantChannel> channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  // The process does not read it.
+  ASSERT_TRUE(channel->Send(std::as_bytes(std::span("reply")), {}).ok());
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  EXPECT_EQ(status, 0);
+  reactor_->Wait(kTimeoutNs);  // messages and end become known together
+  TenantMessage message;
+  for (size_t i = 0; i < kMessages; ++i) {
+    const auto got = Receive(*channel, &message);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(message.size, 4u);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+  close(go[0]);
+  close(go[1]);
+}
+
+TEST_F(UnixListenerTest, TheMessagesOfAChildDoNotKeepADeadProcessAlive) {
+  ASSERT_TRUE(Open().ok());
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    const UniqueFd client = Connect(path_);
+    if (fork() == 0) {  // sends until the daemon closes the socket
+      while (send(client.get(), "more", 4, MSG_NOSIGNAL) == 4) {
+      }
+      _exit(0);
+    }
+    pause();
+  }
+  std::unique_ptr<TenantChannel> channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  ASSERT_EQ(kill(process, SIGKILL), 0);
+  ASSERT_EQ(waitpid(process, nullptr, 0), process);
+  constexpr int kMostMessages = 100'000;
+  TenantMessage message;
+  int received = 0;
+  absl::StatusOr<bool> got = true;
+  while (got.ok() && ++received < kMostMessages) got = Receive(*channel, &message);
+  EXPECT_TRUE(absl::IsUnavailable(got.status())) << received;
 }
 
 TEST_F(UnixListenerTest, ADeadProcessDoesNotHideTheNextOne) {
