@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   MCCS_ASSIGN_OR_RETURN(page->device_base_, RegisterHostMemory(driver, page->memory_, kWhat));
   driver.CtxGetCurrent(&page->context_);
   if (kernels.data() == nullptr) return page;
-  if (kernels.bytes() != sizeof(kernels::KernelRegion)) {
+  if (kernels.bytes() < sizeof(kernels::KernelRegion)) {  // whole pages
     return absl::InternalError(absl::StrCat(
         "invalid kernel region from the daemon: ", kernels.bytes(), " bytes; expected ",
         sizeof(kernels::KernelRegion), "; install mccsd and libnccl.so.2 from the same release"));
