@@ -99,8 +99,9 @@ inline constexpr uint32_t kMostCopies = 16;  // of a command
 
 // Runs programs, or copies.
 struct alignas(64) Command {
-  // The kernel that waits for this value of the done word, or a later one, takes the command. A
-  // kernel may still look for commands when its stream has given up the queue.
+  // The kernel that waits for this value of the done word, or a later one, takes the command. The
+  // library gives the queue to another stream when the first stream's kernel has to end, and this
+  // kernel may see commands of the next one.
   uint64_t done_value;
   uint64_t binding;
   uint64_t runs;           // ProgramRun[programs]
@@ -109,6 +110,11 @@ struct alignas(64) Command {
   uint32_t copies;
   CopyRun copy[kMostCopies];
 };
+
+// Whether a kernel that waits for `target` takes a command with this done value.
+constexpr MCCS_HOST_DEVICE bool TakesCommand(uint64_t target, uint64_t done_value) {
+  return static_cast<int64_t>(done_value - target) <= 0;
+}
 
 // A command that runs one program, with all that the kernel has to read. It is published as lines
 // (low_latency.h) beside the Command of the same number, so that a waiting kernel reads it by the

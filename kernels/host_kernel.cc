@@ -20,7 +20,7 @@ HostKernel::HostKernel(CommandQueue& queue, std::optional<uint64_t> done_value)
 bool HostKernel::HasNext() const {
   if (LoadWord(&queue_.published) == next_) return false;
   const Command& command = queue_.commands[next_ % kQueueCommands];
-  return !done_value_ || static_cast<int64_t>(command.done_value - *done_value_) <= 0;
+  return !done_value_ || TakesCommand(*done_value_, command.done_value);
 }
 
 bool HostKernel::Advance() {

@@ -54,10 +54,6 @@ struct EndWords {
   uint64_t target;
 
   MCCS_HOST_DEVICE bool Done() const { return static_cast<int64_t>(LoadWord(done) - target) >= 0; }
-  // For a command: its kernel is this one, not a later one.
-  MCCS_HOST_DEVICE bool Owns(uint64_t value) const {
-    return static_cast<int64_t>(value - target) <= 0;
-  }
   // No command is to be completed any more.
   MCCS_HOST_DEVICE bool Ended() const { return LoadWord(&queue->stopped) != 0 || Done(); }
 };
@@ -353,7 +349,8 @@ MCCS_HOST_DEVICE Arrival AwaitCommand(const Block& block, const EndWords& end, u
     const bool published = memory.published, done = memory.done;
     const bool incomplete = block.Any(!looks || missing < memory.short_lines);
     if (!incomplete && memory.short_lines > 0 &&
-        end.Owns(reinterpret_cast<const ShortCommand*>(block.arena())->done_value)) {
+        TakesCommand(end.target,
+                     reinterpret_cast<const ShortCommand*>(block.arena())->done_value)) {
       AcquireLines();
       return Arrival::kShortCommand;
     }
@@ -376,7 +373,7 @@ MCCS_HOST_DEVICE Taken TakeCommand(const Block& block, const EndWords& end, uint
   block.Sync();
   const bool stopped = memory.stopped;
   block.Sync();
-  if (!end.Owns(memory.command.done_value)) return Taken::kNotOurs;
+  if (!TakesCommand(end.target, memory.command.done_value)) return Taken::kNotOurs;
   return stopped ? Taken::kStopped : Taken::kRuns;
 }
 

@@ -321,8 +321,7 @@ int SurveyGpus() {
 
 int CheckGpus(const Config& config) {
   agent::v1::GpuSurvey survey = SurveyByNvml(kNvmlLibrary);
-  for (std::string& problem : GpuProblems(survey, NeedsOf(config)))
-    survey.add_problems(std::move(problem));
+  AddGpuProblems(NeedsOf(config), &survey);
   std::cout << RenderGpuSurvey(survey) << std::flush;
   return std::cout && survey.problems().empty() ? 0 : 1;
 }

@@ -44,9 +44,14 @@ bool ChildGpuReader::Reap() {
   return child_ == 0;
 }
 
+bool ChildGpuReader::AwaitEnd() {
+  for (int i = 0; i < kReapPolls && !Reap(); ++i) poll(nullptr, 0, kReapPollMs);
+  return child_ == 0;
+}
+
 void ChildGpuReader::KillChild() {
   kill(child_, SIGKILL);
-  for (int i = 0; i < kReapPolls && !Reap(); ++i) poll(nullptr, 0, kReapPollMs);
+  AwaitEnd();
 }
 
 std::string ChildGpuReader::Start(int output) {
@@ -120,8 +125,7 @@ agent::v1::GpuSurvey ChildGpuReader::Read(int stop_fd) {
     return Unreadable(std::move(why));
   }
   // Its output is closed, so it ends now, unless the driver keeps it.
-  for (int i = 0; i < kReapPolls && !Reap(); ++i) poll(nullptr, 0, kReapPollMs);
-  if (child_ != 0) {
+  if (!AwaitEnd()) {
     KillChild();
   } else if (WIFSIGNALED(status_)) {
     return Unreadable(

@@ -35,7 +35,9 @@ class ChildGpuReader final : public GpuReader {
  private:
   // Returns whether there is no child any more.
   bool Reap();
-  // Kills the child, which gets a moment to end.
+  // Gives the child a moment to end. Returns whether there is none any more.
+  bool AwaitEnd();
+  // Kills the child, and gives it a moment.
   void KillChild();
   std::string Start(int output);
   // Returns all output of the child, or an error message in `*why`.

@@ -133,6 +133,10 @@ std::vector<std::string> GpuProblems(const GpuSurvey& survey, const GpuNeeds& ne
   return lines;
 }
 
+void AddGpuProblems(const GpuNeeds& needs, GpuSurvey* survey) {
+  for (std::string& problem : GpuProblems(*survey, needs)) survey->add_problems(std::move(problem));
+}
+
 std::string DescribeGpus(const GpuSurvey& survey) {
   if (survey.gpus_size() == 0) return "none";
   const auto groups = Group(survey, [](const GpuCondition& gpu) {

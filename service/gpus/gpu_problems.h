@@ -25,6 +25,9 @@ int LeastComputeCapability(std::string_view architectures);
 // One line each: "what: effect; remedy". GPUs with the same problem share a line.
 std::vector<std::string> GpuProblems(const agent::v1::GpuSurvey& survey, const GpuNeeds& needs);
 
+// Adds them to the survey. REQUIRES: it has none.
+void AddGpuProblems(const GpuNeeds& needs, agent::v1::GpuSurvey* survey);
+
 // "8 × NVIDIA H100 80GB HBM3, driver 580.65.06 (CUDA 13.0)"; "none" if there are none.
 std::string DescribeGpus(const agent::v1::GpuSurvey& survey);
 

@@ -10,8 +10,8 @@ class GpuReader {
  public:
   virtual ~GpuReader() = default;
 
-  // Fills in all of GpuSurvey except `problems`. Returns within a bounded time, also if the driver hangs,
-  // and early when `stop_fd` becomes readable. THREAD: one.
+  // Fills in all of GpuSurvey except `problems`. Returns within a bounded time, also if the driver
+  // hangs, and early when `stop_fd` becomes readable. THREAD: one.
   virtual agent::v1::GpuSurvey Read(int stop_fd) = 0;
 };
 

@@ -33,8 +33,7 @@ void GpuWatch::RunLoop() {
   do {
     agent::v1::GpuSurvey survey = options_.reader->Read(stop_.get());
     if (StopsWithin(0)) return;
-    for (std::string& problem : GpuProblems(survey, options_.needs))
-      survey.add_problems(std::move(problem));
+    AddGpuProblems(options_.needs, &survey);
     if (last.has_value() && IsSameMessage(*last, survey)) continue;
     options_.on_change(survey);
     last = std::move(survey);

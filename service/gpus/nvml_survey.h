@@ -14,8 +14,8 @@ namespace mccs {
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 
 // Loads `library` and reads what GpuSurvey has except `problems`. If NVML cannot be used,
-// `unreadable` has the reason; if one GPU cannot be read, its `error`. What an older NVML does not report
-// is left out.
+// `unreadable` has the reason; if one GPU cannot be read, its `error`. What an older NVML does not
+// report is left out.
 agent::v1::GpuSurvey SurveyByNvml(const char* library);
 
 }  // namespace mccs

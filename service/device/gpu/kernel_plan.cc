@@ -204,7 +204,7 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
     command.done_value = runner.kernel.done_value;
     command.binding = base + runner.binding;
     command.runs = base + runner.runs;
-    command.binding_bytes = BindingBytes(binding_->ranks.size());
+    command.binding_bytes = static_cast<uint32_t>(runner.binding_copy.size());
     command.programs = static_cast<uint32_t>(runner.active.size());
     runner.kernel.queue->Publish(runner.command, command, ShortForm(runner));
     runner.published = true;
