@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
   if (kernels.data() == nullptr) return page;
   if (kernels.bytes() < sizeof(kernels::KernelRegion)) {  // whole pages
     return absl::InternalError(absl::StrCat(
-        "invalid kernel region from the daemon: ", kernels.bytes(), " bytes; expected ",
+        "invalid kernel region from the daemon: ", kernels.bytes(), " bytes; expected at least ",
         sizeof(kernels::KernelRegion), "; install mccsd and libnccl.so.2 from the same release"));
   }
   page->kernel_memory_ = std::move(kernels);
