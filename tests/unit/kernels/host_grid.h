@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -37,7 +38,7 @@ class HostGrid {
   void StartBlock(uint32_t index) {
     for (uint32_t i = 0; i < shape_.threads; ++i) {
       threads_.emplace_back([this, index, i] {
-        const Block block(shape_, *shared_[index], pauses_, index, {i, shape_.threads});
+        const Block block(*this, *shared_[index], index, {i, shape_.threads});
         kernels::RunCommands(block, queue_, words_, &done_, target_);
       });
     }
@@ -47,6 +48,9 @@ class HostGrid {
   }
   // How often threads have found nothing to do.
   uint64_t pauses() const { return pauses_.load(); }
+  // From now on threads stop in each pause after the first `pauses`, until GoOn().
+  void StopAfter(uint64_t pauses) { most_pauses_ = pauses; }
+  void GoOn() { most_pauses_ = kUnlimited; }
   // Waits until all blocks have ended.
   void Join() {
     for (std::thread& thread : threads_) thread.join();
@@ -70,11 +74,10 @@ class HostGrid {
 
   class Block {
    public:
-    Block(const GridShape& shape, Shared& shared, std::atomic<uint64_t>& pauses, uint32_t index,
-          kernels::Team team)
-        : shape_(shape), shared_(shared), pauses_(pauses), index_(index), team_(team) {}
+    Block(HostGrid& grid, Shared& shared, uint32_t index, kernels::Team team)
+        : grid_(grid), shared_(shared), index_(index), team_(team) {}
     uint32_t index() const { return index_; }
-    uint32_t blocks() const { return shape_.blocks; }
+    uint32_t blocks() const { return grid_.shape_.blocks; }
     kernels::Team team() const { return team_; }
     void Sync() const { shared_.barrier.arrive_and_wait(); }
     template <typename F>
@@ -97,29 +100,30 @@ class HostGrid {
     // The others of the block sleep until the first thread has polled again. Threads that poll
     // leave the processors to those that work.
     void Pause() const {
-      pauses_.fetch_add(1, std::memory_order_relaxed);
+      grid_.pauses_.fetch_add(1, std::memory_order_relaxed);
       for (int i = 0; i < kYields && team_.index == 0; ++i) std::this_thread::yield();
+      while (grid_.pauses_ > grid_.most_pauses_) std::this_thread::yield();
     }
     kernels::BlockMemory& memory() const { return shared_.memory; }
     unsigned char* arena() const { return shared_.arena[0].bytes; }
-    uint32_t arena_bytes() const { return shape_.arena_bytes; }
+    uint32_t arena_bytes() const { return grid_.shape_.arena_bytes; }
 
    private:
     static constexpr int kYields = 16;
-    const GridShape& shape_;
+    HostGrid& grid_;
     Shared& shared_;
-    std::atomic<uint64_t>& pauses_;
     const uint32_t index_;
     const kernels::Team team_;
   };
 
+  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
   const GridShape shape_;
   kernels::CommandQueue& queue_;
   kernels::BlockWords& words_;
   const uint64_t& done_;
   const uint64_t target_;
   std::vector<std::unique_ptr<Shared>> shared_;
-  std::atomic<uint64_t> pauses_ = 0;
+  std::atomic<uint64_t> pauses_ = 0, most_pauses_ = kUnlimited;
   std::vector<std::thread> threads_;
 };
 

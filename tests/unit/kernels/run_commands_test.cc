@@ -331,10 +331,12 @@ TEST(RunCommands, AShortCommandWaitsForAllItsLines) {
     const uint64_t whole = half;
     ASSERT_NE(whole, 0u);
     half = 0;
+    running.grid.StopAfter(10);  // a kernel looks for short commands for a limited time
     running.grid.StartAll();
-    while (running.grid.pauses() < 10) std::this_thread::yield();
+    while (running.grid.pauses() <= 10) std::this_thread::yield();
     EXPECT_EQ(running.world.posted(), 0u);
     kernels::StoreWord(&half, whole);
+    running.grid.GoOn();
     running.world.PollUntilDone();
     EXPECT_EQ(running.world.Results(), Expected(1, kShort));
   }
