@@ -346,12 +346,15 @@ struct CommRevoke {
 };
 
 // The GPU of the rank, or its process's context there, has failed: no kernel of the rank runs any
-// more, and no call of the communicator can succeed.
+// more, and no call of the communicator can succeed. Or work of a posted call could not be
+// enqueued: the streams do not wait for the call.
 struct GpuFailed {
   static constexpr MessageKind kKind = MessageKind::kGpuFailed;
   MessageHeader header;
   uint32_t comm_handle;
-  uint32_t reserved;
+  // 0: all kernels of the rank have ended; n: the kernel of ready slot n - 1 was not launched;
+  // kNoReadySlot: all were.
+  uint32_t ended_kernels;
   char text[kReplyMessageBytes];  // zero-terminated: which GPU, its error, the remedy
 };
 

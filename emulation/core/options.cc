@@ -39,19 +39,20 @@ void ReadGpuConnections(int* connections) {
   if (asked >= 1 && asked <= kMost) *connections = asked;
 }
 
-// Reads MCCS_EMULATED_FAULT, if it is set, like "1:20:214". Prints a line to stderr and returns
-// false if it is malformed.
-bool ReadFault(std::optional<GpuFault>* fault) {
-  const char* text = getenv("MCCS_EMULATED_FAULT");
+// Reads variable `name`, if it is set, like "1:20:214". Prints a line to stderr and returns false
+// if it is malformed.
+bool ReadFault(const char* name, std::optional<GpuFault>* fault) {
+  const char* text = getenv(name);
   if (text == nullptr) return true;
   GpuFault read;
   int bytes = 0;
   if (sscanf(text, "%d:%d:%d%n", &read.device, &read.launches, &read.error, &bytes) != 3 ||
       text[bytes] != '\0' || read.device < 0 || read.launches < 0 || read.error <= 0) {
-    fprintf(stderr,
-            "emulated CUDA: invalid MCCS_EMULATED_FAULT=\"%s\": expected DEVICE:LAUNCHES:ERROR, "
-            "three numbers such as 0:20:214\n",
-            text);
+    fprintf(
+        stderr,
+        "emulated CUDA: invalid %s=\"%s\": expected DEVICE:LAUNCHES:ERROR, three numbers such as "
+        "0:20:214\n",
+        name, text);
     return false;
   }
   *fault = read;
@@ -146,7 +147,8 @@ std::optional<Options> ReadOptions() {
   bool good = ReadCount("MCCS_EMULATED_GPUS", 0, kMaxGpus, &options.gpus);
   ReadGpuConnections(&options.connections);
   good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
-  good &= ReadFault(&options.fault);
+  good &= ReadFault("MCCS_EMULATED_FAULT", &options.fault);
+  good &= ReadFault("MCCS_EMULATED_LAUNCH_FAULT", &options.launch_fault);
   good &= ReadNvml(&options.nvml);
   if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
     const std::optional<uint64_t> bytes = ParseBytes(text);

@@ -15,7 +15,8 @@ namespace mccs::emulation {
 inline constexpr int kMaxGpus = 64;
 inline constexpr int kMaxConnections = 1024;
 
-// A GPU that fails: from one launch of a kernel on, all calls for it return `error`.
+// A GPU that fails: from one launch of a kernel on, all calls for it return `error`. Or only this
+// launch fails.
 struct GpuFault {
   int device = 0;    // CUDA's ordinal in this process
   int launches = 0;  // that succeed before
@@ -52,7 +53,8 @@ struct Options {
   // Hardware queues per GPU and priority: MCCS_EMULATED_CONNECTIONS, else
   // CUDA_DEVICE_MAX_CONNECTIONS from 1 to 32 as on a GPU, else a GPU's default.
   int connections = 8;
-  std::optional<GpuFault> fault;  // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
+  std::optional<GpuFault> fault;         // MCCS_EMULATED_FAULT, DEVICE:LAUNCHES:ERROR
+  std::optional<GpuFault> launch_fault;  // MCCS_EMULATED_LAUNCH_FAULT: of one launch, likewise
   // MCCS_EMULATED_PEER_ACCESS: "all", "none", or the pairs that have it, such as "0-1,2-3".
   PeerPairs peers;
   // MCCS_EMULATED_MIG: "all", "none" or ordinals such as "0,2". MCCS_EMULATED_COMPUTE_MODE:

@@ -38,10 +38,15 @@ Process::Process(Options given)
 }
 
 CUresult Process::CountLaunch(int gpu) {
-  if (!options.fault.has_value() || options.fault->device != gpu) return CUDA_SUCCESS;
+  if (!options.fault.has_value() && !options.launch_fault.has_value()) return CUDA_SUCCESS;
   Context& context = *contexts[static_cast<size_t>(gpu)];
-  if (context.launches.fetch_add(1) >= options.fault->launches)
-    context.failure.store(static_cast<CUresult>(options.fault->error));
+  const int before = context.launches.fetch_add(1);
+  const std::optional<GpuFault>& fault = options.fault;
+  if (fault.has_value() && fault->device == gpu && before >= fault->launches)
+    context.failure.store(static_cast<CUresult>(fault->error));
+  const std::optional<GpuFault>& once = options.launch_fault;
+  if (once.has_value() && once->device == gpu && before == once->launches)
+    return static_cast<CUresult>(once->error);
   return context.failure.load();
 }
 

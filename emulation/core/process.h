@@ -80,7 +80,8 @@ struct Process {
   HandleTable<Event> events;
   GraphState graphs{&engine};
 
-  // Counts the launch of a kernel. An error: the GPU has failed (Options::fault).
+  // Counts the launch of a kernel. An error: it fails (Options::launch_fault), or the GPU has
+  // failed (Options::fault).
   CUresult CountLaunch(int gpu);
 };
 

@@ -89,6 +89,7 @@ class RankEndpoint final : public RankPort {
 
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
+  absl::Status EndKernelsOf(uint32_t ready_slot) { return queues_.EndPosted(ready_slot); }
 
   const KernelUse& kernel_use() const { return kernel_use_; }
   CapturedGroups& captured() { return captured_; }

@@ -42,6 +42,12 @@ void RankQueues::End() {
   }
 }
 
+absl::Status RankQueues::EndPosted(uint32_t slot) {
+  MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, PostedAt(slot, /*sequence=*/0));
+  if (kernel.queue != nullptr) kernel.queue->End();
+  return absl::OkStatus();
+}
+
 void RankQueues::RingPosted() {
   for (const std::unique_ptr<KernelQueue>& queue : posted_) {
     if (queue != nullptr) queue->Ring();

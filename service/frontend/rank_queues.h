@@ -43,6 +43,8 @@ class RankQueues {
   }
   // The rank's kernels have ended, and no other one will run.
   void End();
+  // The same for the kernels of one ready slot. kInvalidArgument: no such slot.
+  absl::Status EndPosted(uint32_t slot);
   // The kernel, if it can copy messages; else none.
   KernelCall ForMessages(const KernelCall& kernel) const {
     return copies_messages_ ? kernel : KernelCall{};

@@ -287,7 +287,11 @@ Session::Outcome Session::HandleGpuFailed(const wire::GpuFailed& message) {
   const auto found = ranks_.find(message.comm_handle);
   if (found == ranks_.end() || found->second.communicator() == nullptr) return std::nullopt;
   RankEndpoint& endpoint = found->second.endpoint();
-  endpoint.EndKernels();
+  if (message.ended_kernels == 0) {
+    endpoint.EndKernels();
+  } else if (message.ended_kernels != wire::kNoReadySlot) {
+    EndOnError(endpoint.EndKernelsOf(message.ended_kernels - 1));
+  }
   found->second.communicator()->FailForRank(&endpoint, TextOf(message.text));
   return std::nullopt;
 }

@@ -30,6 +30,9 @@ constexpr Explanation kExplanations[] = {
     {CUDA_ERROR_OUT_OF_MEMORY, false,
      "no memory is left on the GPU, or the process may lock no more memory; free GPU memory (in "
      "PyTorch: torch.cuda.empty_cache), use smaller messages, or raise ulimit -l"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, false,
+     "the GPU has too few registers or too little memory for the kernel's stack; free GPU memory, "
+     "and lower limits of the context that the program has raised (cudaDeviceSetLimit)"},
     {CUDA_ERROR_NO_DEVICE, false,
      "this process sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES, and in a container that "
      "it was given GPUs"},

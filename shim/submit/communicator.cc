@@ -244,11 +244,12 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   return session_->client->Send(message);
 }
 
-void Communicator::ReportGpuFailure(std::string_view text) {
+void Communicator::ReportFailure(std::string_view text, uint32_t ended_kernels) {
   std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
-  if (state() != State::kReady || std::exchange(gpu_failed_, true)) return;
+  if (state() != State::kReady || std::exchange(failure_reported_, true)) return;
   wire::GpuFailed message{};
   message.comm_handle = handle();
+  message.ended_kernels = ended_kernels;
   std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
   session_->client->SendOneWay(message);
 }

@@ -136,7 +136,12 @@ class Communicator {
 
   // The GPU or its context has failed, as `text` says: the daemon fails the communicator on all
   // ranks. Has an effect once, and only while calls are accepted. THREAD: any.
-  void ReportGpuFailure(std::string_view text);
+  void ReportGpuFailure(std::string_view text) { ReportFailure(text, /*ended_kernels=*/0); }
+  // The same if work of a posted call could not be enqueued. `slot`: its ready slot, if no kernel
+  // takes the call's commands.
+  void ReportLaunchFailure(std::string_view text, std::optional<uint32_t> slot) {
+    ReportFailure(text, slot.has_value() ? *slot + 1 : wire::kNoReadySlot);
+  }
 
   // ---- Queries. THREAD: any ----
 
@@ -198,6 +203,9 @@ class Communicator {
   Registrations& registrations() { return registrations_; }
 
  private:
+  // `ended_kernels`: as in wire::GpuFailed.
+  void ReportFailure(std::string_view text, uint32_t ended_kernels);
+
   enum class State {
     kCreated,
     kJoining,
@@ -245,10 +253,10 @@ class Communicator {
 
   std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts
   std::mutex control_mutex_;
-  uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
-  uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
-  absl::Status failure_;       // the reason of kFailed and kAborted
-  bool gpu_failed_ = false;    // reported; guarded by control_mutex_
+  uint64_t request_ = 0;           // the outstanding request, while joining or finalizing
+  uint64_t join_request_ = 0;      // the daemon's key of this communicator during the session
+  absl::Status failure_;           // the reason of kFailed and kAborted
+  bool failure_reported_ = false;  // to the daemon; guarded by control_mutex_
 
   std::atomic<bool> failure_taken_{false};
   std::atomic<const char*> end_message_{

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/cuda/cuda_error.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -78,7 +79,9 @@ absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream str
                       .next_operation = kEnd,
                       .unposted = 0,
                       .last_sequence = 0,
-                      .broken = false});
+                      .broken = false,
+                      .launch_error = {},
+                      .unlaunched_slot = {}});
   return &batches_.back();
 }
 
@@ -153,6 +156,7 @@ absl::Status GroupWork::Submit() {
   }
   for (Batch& batch : batches_) MarkBatchPosted(batch);
   Unlock();
+  ReportLaunchErrors();
   return status.ok() ? AwaitStreams() : status;
 }
 
@@ -441,6 +445,12 @@ uint64_t GroupWork::LargestCallBytes(const Batch& batch) const {
 }
 
 absl::Status GroupWork::AwaitDone(Batch& batch) {
+  absl::Status status = EnqueueWaits(batch);
+  if (batch.capture == 0) batch.launch_error = status;
+  return status;
+}
+
+absl::Status GroupWork::EnqueueWaits(Batch& batch) {
   Communicator& comm = *batch.comm;
   const FencePage& page = comm.page();
   const bool captured = batch.capture != 0;
@@ -458,10 +468,22 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
                     captured ? page.captured_queue(use.slot) : page.posted_queue(use.slot), done,
                     value, largest);
     if (error == CUDA_SUCCESS) continue;
+    if (runs && !captured) batch.unlaunched_slot = use.slot;
     return CudaError(comm.driver(), error,
-                     captured ? "cannot capture a wait" : "cannot enqueue a wait on the stream");
+                     captured ? "cannot capture a wait"
+                     : runs   ? "cannot launch the kernel of a posted call"
+                              : "cannot enqueue a wait on the stream");
   }
   return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
+}
+
+void GroupWork::ReportLaunchErrors() const {
+  for (const Batch& batch : batches_) {
+    if (batch.launch_error.ok() || GpuFailureOf(batch.launch_error).has_value()) continue;
+    batch.comm->ReportLaunchFailure(
+        absl::StrCat("CUDA device ", batch.comm->device(), ": ", batch.launch_error.message()),
+        batch.unlaunched_slot);
+  }
 }
 
 // Without the locks: these streams may wait for another thread's group.

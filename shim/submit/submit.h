@@ -73,6 +73,9 @@ class GroupWork {
     uint32_t unposted;  // calls that UnpostedCalls counts
     uint64_t last_sequence;
     bool broken;
+    // Why a stream of posted work does not wait for it, and the slot whose kernel was not launched.
+    absl::Status launch_error;
+    std::optional<uint32_t> unlaunched_slot;
   };
 
   static StreamUse UseOf(const Communicator& comm, CUstream stream);
@@ -112,6 +115,10 @@ class GroupWork {
   // Of the larger side of a call: its kernel is sized by it.
   uint64_t LargestCallBytes(const Batch& batch) const;
   absl::Status AwaitDone(Batch& batch);
+  absl::Status EnqueueWaits(Batch& batch);
+  // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks.
+  // A GPU that has failed is the caller's to report.
+  void ReportLaunchErrors() const;
   absl::Status AwaitStreams() const;
 
   std::vector<Operation> operations_;

@@ -5,7 +5,7 @@ import re
 import tempfile
 import unittest
 
-from lab_world import Lab, cases, program
+from lab_world import DETECTION_LIMIT_S, Lab, cases, eventually, program
 
 SUITE_TIMEOUT_S = 600
 # Of gigabytes; and one that waits 30 s for a rank that has left.
@@ -51,6 +51,22 @@ class Kernels(unittest.TestCase):
                 if rank != 3:
                     self.assertIn("rank 3: GPU", text)
         self.assertEqual(bystander.wait(), 0, bystander.output)
+
+    def test_a_launch_that_fails_ends_its_communicator_while_the_process_lives(self):
+        script = "if [ $RANK = 3 ]; then export MCCS_EMULATED_LAUNCH_FAULT=1:20:701; fi; exec \"$@\""
+        with self.lab.start("/bin/sh", "-c", script, "sh", program("tests/steady_job"), "--seconds", 60, "--linger", 5
+                            ) as job:
+            self.assertTrue(eventually(lambda: len(list(job.lines("failed"))) == 4), job.output + self.lab.logs())
+            failed = dict(job.lines("failed"))
+            for rank, words in failed.items():
+                text = " ".join(words)
+                self.assertIn("cannot launch the kernel of a posted call: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", text)
+                self.assertIn("free GPU memory", text)
+                if rank != 3:
+                    self.assertIn("rank 3: CUDA device 1", text)
+            times = [float(words[1]) for words in failed.values()]
+            self.assertLess(max(times) - min(times), DETECTION_LIMIT_S, job.output)
+            job.wait()
 
     def test_all_collectives(self):
         result = self.lab.run(program("collective_perf"), "--op", "all", "-b", "8", "-e", "2M", "-f", 64, "-n", 3,

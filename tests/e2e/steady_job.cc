@@ -7,7 +7,8 @@
 //   wrong <n>           the n-th all-reduce was wrong: exit status 5
 //
 // It ends after --seconds, on all ranks after the same all-reduce. For tests of errors: --claim
-// RANK uses that rank instead of its own, and with --stay-out RANK that rank never joins.
+// RANK uses that rank instead of its own, with --stay-out RANK that rank never joins, and with
+// --linger SECONDS a rank stays so long after an error.
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,9 +34,12 @@ double Now() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+unsigned g_linger_seconds = 0;
+
 [[noreturn]] void End(int status, const char* what, ncclComm_t comm, ncclResult_t result) {
   std::printf("%s %.6f %s: %s\n", what, Now(), ncclGetErrorString(result), ncclGetLastError(comm));
   std::fflush(stdout);
+  sleep(g_linger_seconds);
   _exit(status);  // without destroying the failed communicator
 }
 
@@ -51,6 +55,7 @@ Options Parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--seconds") options.seconds = std::atof(argv[i + 1]);
     if (name == "--claim") options.claim = std::atoi(argv[i + 1]);
+    if (name == "--linger") g_linger_seconds = static_cast<unsigned>(std::atoi(argv[i + 1]));
     if (name == "--stay-out") options.stay_out = std::atoi(argv[i + 1]);
   }
   return options;

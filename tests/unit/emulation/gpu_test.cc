@@ -76,6 +76,19 @@ TEST(Options, AnInvalidVariableStopsTheStart) {
   EXPECT_TRUE(ReadOptions());
 }
 
+TEST(Options, TheTwoFaultsAreIndependent) {
+  setenv("MCCS_EMULATED_LAUNCH_FAULT", "1:20:701", 1);
+  const Options options = *ReadOptions();
+  EXPECT_FALSE(options.fault.has_value());
+  ASSERT_TRUE(options.launch_fault.has_value());
+  EXPECT_EQ(options.launch_fault->device, 1);
+  EXPECT_EQ(options.launch_fault->launches, 20);
+  EXPECT_EQ(options.launch_fault->error, 701);
+  setenv("MCCS_EMULATED_LAUNCH_FAULT", "1:20", 1);
+  EXPECT_FALSE(ReadOptions());
+  unsetenv("MCCS_EMULATED_LAUNCH_FAULT");
+}
+
 TEST(Options, WhatNvmlReportsIsReadAndChecked) {
   EXPECT_FALSE(ReadOptions()->nvml.HasMig(0));
   setenv("MCCS_EMULATED_MIG", "0,2", 1);

@@ -242,6 +242,23 @@ TEST_F(OpenSessionTest, AFailedGpuFailsTheCommunicatorOfItsRankOnAllRanks) {
   EXPECT_THAT(region.failure.text, HasSubstr("rank 1: GPU 7 has failed:?Xid 79"));
 }
 
+TEST_F(OpenSessionTest, AKernelThatCannotBeLaunchedFailsTheCommunicator) {
+  for (const uint32_t ended : {1u, wire::kNoReadySlot}) {
+    const wire::CommInitReply reply = Init(MakeCommInit(*tenant_.GetUniqueId(), 1, 0));
+    ASSERT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
+    const auto memory = SharedRegion::Map(std::move(tenant_.fds().at(0)));
+    ASSERT_TRUE(memory.ok());
+    const auto& region = *reinterpret_cast<const wire::CommRegion*>(memory->data());
+    wire::GpuFailed failed{};
+    failed.comm_handle = reply.comm_handle;
+    failed.ended_kernels = ended;
+    std::strncpy(failed.text, "too few registers", sizeof(failed.text) - 1);
+    tenant_.Send(failed);
+    ASSERT_TRUE(world_.RunUntil([&] { return region.failure.error.load() != 0; }, kNsPerSec));
+    EXPECT_THAT(region.failure.text, HasSubstr("rank 0: too few registers"));
+  }
+}
+
 TEST_F(OpenSessionTest, AFailedGpuOfAnUnknownRankHasNoEffect) {
   wire::GpuFailed failed{};
   failed.comm_handle = 77;

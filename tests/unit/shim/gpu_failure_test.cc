@@ -57,6 +57,22 @@ TEST_F(GpuFailureTest, IsReportedOnce) {
   EXPECT_EQ(daemon_.GpuFailures().size(), 1u);
 }
 
+// The daemon would wait for the kernel for as long as the process lives.
+TEST_F(GpuFailureTest, ALaunchThatFailsAfterItsCallWasPostedFailsItsCommunicator) {
+  MakeRanks(1);       // handle 0
+  AddCommunicator();  // handle 1, on the same GPU
+  test_cuda::Fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(Reduce(comms_[0]), ncclUnhandledCudaError);
+  test_cuda::Fail("cuLaunchKernel", CUDA_SUCCESS);
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"),
+                                 HasSubstr("free GPU memory")));
+  ASSERT_TRUE(Eventually([&] { return daemon_.GpuFailures().size() == 1; }));
+  const wire::GpuFailed failure = daemon_.GpuFailures()[0];
+  EXPECT_EQ(failure.comm_handle, 0u) << "the other one on this GPU works";
+  EXPECT_EQ(failure.ended_kernels, wire::kNoReadySlot) << "only the kernel that waits is missing";
+  EXPECT_THAT(failure.text, AllOf(HasSubstr("CUDA device 0: "), HasSubstr("OUT_OF_RESOURCES")));
+}
+
 TEST_F(GpuFailureTest, OtherErrorsFailOnlyTheCall) {
   MakeRanks(1);
   test_cuda::Fail("cuStreamWriteValue64", CUDA_ERROR_OUT_OF_MEMORY);
