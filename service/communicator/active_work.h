@@ -72,6 +72,9 @@ class ActiveWork {
     messages_.Stop();
   }
 
+  // The same, although processes do not copy what they were asked to (MessageLoop).
+  void AbandonCopies() { messages_.AbandonCopies(); }
+
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }
   const StrategyChange& change() const { return change_; }
@@ -82,6 +85,8 @@ class ActiveWork {
   }
   // The device holds no memory of a tenant.
   bool quiescent() const { return loop_.quiescent() && messages_.quiescent(); }
+  // The device holds no memory of a rank, except windows into which processes copy (WritesInto).
+  bool locally_quiescent() const { return loop_.quiescent() && messages_.locally_quiescent(); }
   // Nothing is in flight or posted, not even since the last turn.
   bool idle() const;
   // Collectives or messages move data.

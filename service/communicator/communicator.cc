@@ -13,6 +13,9 @@ namespace {
 
 // How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
+// From a failure until the communicator waits no longer for processes that copy. As long as an
+// abort waits at most (shim/submit/communicator.h).
+constexpr int64_t kCopyTimeoutNs = 2 * kNsPerSec;
 
 }  // namespace
 
@@ -154,7 +157,7 @@ bool Communicator::ReleaseDepartedRanks() {
   // the device and the lanes may, until they are destroyed.
   if (leaving_.empty()) return false;
   if (work_ != nullptr &&
-      (work_->loop().running() || !work_->quiescent() || state_ == State::kFailed)) {
+      (work_->loop().running() || !work_->locally_quiescent() || state_ == State::kFailed)) {
     return false;
   }
   const auto free_from =
@@ -404,7 +407,10 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
   if (work_ != nullptr) work_->Stop();
   Enter(State::kFailed);
   counters_->failures[FailureClassOf(why)].Add(1);
-  failure_ = {.why = why, .revoked = options.revoked, .by_call = options.by_call};
+  failure_ = {.why = why,
+              .revoked = options.revoked,
+              .by_call = options.by_call,
+              .abandons_copies_at = env_.access.clock->Now() + kCopyTimeoutNs};
   const absl::Status named = WithCommunicatorId(why);
   env_.log->Warning(std::string(named.message()));
   if (formation_.star != nullptr && options.notify_hosts) NotifyHosts(why, options.by_call);
@@ -483,6 +489,10 @@ void Communicator::FinishWithdrawal() {
 
 bool Communicator::PollClosing() {
   FinishWithdrawal();
+  if (state_ == State::kFailed && work_ != nullptr &&
+      env_.access.clock->Now() >= failure_->abandons_copies_at) {
+    work_->AbandonCopies();
+  }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();
     loop_cost_ += work_->loop().cost();

@@ -189,6 +189,7 @@ class Communicator {
     absl::Status why;
     bool revoked = false;                  // deliberately: splits continue
     bool by_call = false;                  // by a program's call: others are notified later
+    MonotonicNs abandons_copies_at = 0;    // when to stop waiting for processes that copy
     MonotonicNs notify_ports_at = kNever;  // when to notify the remaining ports
     MonotonicNs closing_deadline = 0;      // for closing the links; 0: not started
     WorkDone done = {};                    // by the work that was destroyed

@@ -72,6 +72,8 @@ struct RegionCopy {
   // is memory of the process on its GPU.
   KernelCall kernel = {};
   GpuAddressSpace* process = nullptr;
+  // True: a copy by the process ends now, without a result. LIFETIME: as the copy's.
+  const bool* abandoned = nullptr;
 };
 
 class Device {
@@ -154,7 +156,8 @@ inline bool IsMapped(const Device& device, const RegionSpan& memory) {
 // All MemOps in the device of one owner.
 struct MemOpOwner {
   uint32_t outstanding = 0;
-  absl::Status status;  // the first error. Permanent: the owner ends its work
+  absl::Status status;     // the first error. Permanent: the owner ends its work
+  bool abandoned = false;  // the owner waits no longer for copies by processes
 };
 
 // MemOps of one step or copy that the device has not finished: a MemOp's token is the address of
@@ -175,7 +178,8 @@ struct PendingMemOps {
     return submitted != Device::Submitted::kQueueFull;
   }
 
-  void Submit(Device& device, const RegionCopy& copy) {
+  void Submit(Device& device, RegionCopy copy) {
+    copy.abandoned = &owner->abandoned;
     device.Copy(copy, reinterpret_cast<MemToken>(this));
     ++outstanding;
     ++owner->outstanding;

@@ -90,20 +90,34 @@ absl::StatusOr<bool> GpuMappings::TakeCopied(uint64_t copy) {
   if (!alive_)
     return absl::UnavailableError(absl::StrCat("process ", place_.process, " has ended"));
   const auto found = copies_.find(copy);
-  if (!found->second.has_value()) return false;
-  const absl::Status status = *std::move(found->second);
+  if (!found->second.result.has_value()) return false;
+  const absl::Status status = *std::move(found->second.result);
   copies_.erase(found);
   if (!status.ok()) return status;
   return true;
 }
 
+void GpuMappings::ForgetCopy(uint64_t copy) {
+  const auto found = copies_.find(copy);
+  if (found == copies_.end()) return;  // the process has ended
+  if (found->second.result.has_value()) {
+    copies_.erase(found);
+  } else {
+    found->second.forgotten = true;
+  }
+}
+
 absl::Status GpuMappings::OnCopied(const wire::MemoryCopied& message) {
   const auto copy = copies_.find(message.copy);
-  if (copy == copies_.end() || copy->second.has_value()) {
+  if (copy == copies_.end() || copy->second.result.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unexpected MemoryCopied of copy ", message.copy));
   }
-  copy->second =
+  if (copy->second.forgotten) {
+    copies_.erase(copy);
+    return absl::OkStatus();
+  }
+  copy->second.result =
       message.status.error == wire::ErrorClass::kNone
           ? absl::OkStatus()
           : absl::UnavailableError(absl::StrCat("process ", place_.process,

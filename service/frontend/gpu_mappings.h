@@ -51,6 +51,7 @@ class GpuMappings final : public GpuAddressSpace {
   bool alive() const override { return alive_; }
   uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) override;
   absl::StatusOr<bool> TakeCopied(uint64_t copy) override;
+  void ForgetCopy(uint64_t copy) override;
   const Region* probe() const override { return probe_.get(); }
   // The first one stays.
   void SetProbe(BufferHold probe) {
@@ -83,7 +84,7 @@ class GpuMappings final : public GpuAddressSpace {
 
   void RequestUnmap(Mapping& mapping);
   static constexpr size_t kSweptAtOnce = 4;
-  // At a time: their messages fit the socket of a process that is busy.
+  // At a time, with forgotten ones: their messages fit the socket of a process that is busy.
   static constexpr size_t kMostCopies = 64;
 
   const KernelPlace place_;
@@ -96,8 +97,11 @@ class GpuMappings final : public GpuAddressSpace {
   std::map<uint64_t, uint64_t> regions_;             // by number
   uint64_t last_swept_ = 0;                          // number
   uint64_t next_copy_;
-  // By number; nothing: in progress.
-  absl::flat_hash_map<uint64_t, std::optional<absl::Status>> copies_;
+  struct Copy {
+    std::optional<absl::Status> result;  // nothing: in progress
+    bool forgotten = false;
+  };
+  absl::flat_hash_map<uint64_t, Copy> copies_;  // by number
 };
 
 }  // namespace mccs

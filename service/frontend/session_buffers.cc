@@ -138,9 +138,9 @@ void Session::WakeRanks() {
   }
 }
 
+// Wakes no communicator: those with a copy in progress take part in each turn.
 Session::Outcome Session::HandleMemoryCopied(const wire::MemoryCopied& message) {
   EndOnError(kernels_.OnCopied(message));
-  WakeRanks();
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/device/gpu/gpu_address_space.h"
 #include "service/messages/poll_limit.h"
 
 namespace mccs {
@@ -75,8 +76,13 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
                               .kernel = put.kernel,
                               .process = window.process};
     if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
-    pair.copy = std::make_unique<Copy>(
-        Copy{.window = std::move(window.hold), .copy = {*parts_.device, job, &mem_ops_}});
+    pair.copy =
+        std::make_unique<Copy>(Copy{.window = std::move(window.hold),
+                                    .copy = {*parts_.device, job, &mem_ops_},
+                                    .process = !put.kernel.runs() && window.process != nullptr &&
+                                                       !IsMapped(*parts_.device, window.memory)
+                                                   ? window.process->place().process
+                                                   : 0});
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
 }
@@ -93,6 +99,17 @@ bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
     const OpenMessage& call = pair->calls.front();
     return call.pair.destination == rank && (window == 0 || call.call->window == window);
   });
+}
+
+void LocalPuts::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
+  for (const Pair* pair : busy_) {
+    if (pair->copy == nullptr || pair->copy->process == 0) continue;
+    const OpenMessage& call = pair->calls.front();
+    uncopied.push_back({.pair = call.pair,
+                        .window = call.call->window,
+                        .part = call.number,
+                        .process = pair->copy->process});
+  }
 }
 
 void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {

@@ -51,6 +51,9 @@ class LocalPuts {
   bool quiescent() const { return mem_ops_.outstanding == 0; }
   // As LocalExchange's.
   void Stop();
+  // As WindowCopies'.
+  void Abandon() { mem_ops_.abandoned = true; }
+  void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
@@ -62,6 +65,7 @@ class LocalPuts {
   struct Copy {
     std::shared_ptr<const void> window;  // held during the copy
     DeviceCopy copy;
+    int64_t process = 0;  // pid of the one that copies; 0: none, or a kernel does
   };
   struct Pair {
     std::deque<OpenMessage> calls;  // the front one is in progress

@@ -201,10 +201,26 @@ bool MessageLoop::has_pending_calls() const {
 }
 
 bool MessageLoop::quiescent() const {
-  return local_.quiescent() && local_puts_.quiescent() &&
+  return locally_quiescent() &&
          std::ranges::all_of(peers_, [](const std::unique_ptr<PeerMessages>& peer) {
            return peer == nullptr || peer->quiescent();
          });
+}
+
+void MessageLoop::AbandonCopies() {
+  local_puts_.Abandon();
+  for (const std::unique_ptr<PeerMessages>& peer : peers_) {
+    if (peer != nullptr) peer->Abandon();
+  }
+}
+
+std::vector<UncopiedPut> MessageLoop::Uncopied() const {
+  std::vector<UncopiedPut> uncopied;
+  local_puts_.AddUncopied(uncopied);
+  for (const std::unique_ptr<PeerMessages>& peer : peers_) {
+    if (peer != nullptr) peer->AddUncopied(uncopied);
+  }
+  return uncopied;
 }
 
 bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {

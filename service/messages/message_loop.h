@@ -74,11 +74,18 @@ class MessageLoop {
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const;
-  // The communicator has failed: without further Poll(), quiescent() becomes true soon.
+  // No copy between ranks of this host is in the device.
+  bool locally_quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
+  // processes copy what they were asked to.
   void Stop() {
     local_.Stop();
     local_puts_.Stop();
   }
+  // The same, whatever the processes do: their copies may still write into their windows.
+  void AbandonCopies();
+  // Puts that processes have not copied into their windows: of each pair or lane, the oldest.
+  std::vector<UncopiedPut> Uncopied() const;
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;

@@ -29,9 +29,10 @@ const char* MissingAction(OpKind kind) {
 }  // namespace
 
 bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
-  if (!messages.has_pending_calls()) {
+  if (!messages.has_pending_calls() && messages.quiescent()) {
     check_at_ = 0;
     waiting_.clear();
+    uncopied_.clear();
     if (stalled_on_.empty()) return false;
     options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
     stalled_on_.clear();
@@ -40,8 +41,9 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   if (now < check_at_) return false;
   check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
   const std::vector<OpenMessage> unmatched = messages.Unmatched();
-  UpdateWaiting(now, unmatched);
-  std::string stalled_on = Describe(now, unmatched);
+  const std::vector<UncopiedPut> uncopied = messages.Uncopied();
+  UpdateWaiting(now, unmatched, uncopied);
+  std::string stalled_on = Describe(now, unmatched, uncopied);
   if (stalled_on == stalled_on_) {
     LogStall(now);
     return false;
@@ -54,7 +56,8 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
 MonotonicNs MessageWatcher::NextDeadline() const { return check_at_ != 0 ? check_at_ : kNever; }
 
 // A call that was already waiting at the previous check keeps its start time.
-void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched) {
+void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
+                                   const std::vector<UncopiedPut>& uncopied) {
   const auto before = std::exchange(waiting_, {});
   for (const OpenMessage& message : unmatched) {
     const PairAndKind key{message.pair, message.call->kind};
@@ -62,10 +65,16 @@ void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessag
     const bool same = known != before.end() && known->second.number == message.number;
     waiting_[key] = {.number = message.number, .since = same ? known->second.since : now};
   }
+  const auto uncopied_before = std::exchange(uncopied_, {});
+  for (const UncopiedPut& put : uncopied) {
+    const auto known = uncopied_before.find(put.pair);
+    const bool same = known != uncopied_before.end() && known->second.number == put.part;
+    uncopied_[put.pair] = {.number = put.part, .since = same ? known->second.since : now};
+  }
 }
 
-std::string MessageWatcher::Describe(MonotonicNs now,
-                                     const std::vector<OpenMessage>& unmatched) const {
+std::string MessageWatcher::Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
+                                     const std::vector<UncopiedPut>& uncopied) const {
   std::string text;
   size_t named = 0;
   for (const OpenMessage& message : unmatched) {
@@ -75,6 +84,15 @@ std::string MessageWatcher::Describe(MonotonicNs now,
     absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", message.caller().value(),
                     " waits for rank ", other.value(), " on ", options_.host_of(other),
                     ", which has ", MissingAction(message.call->kind), mccs::Describe(message));
+  }
+  for (const UncopiedPut& put : uncopied) {
+    const MonotonicNs since = uncopied_.at(put.pair).since;
+    if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
+    const Rank rank = put.pair.destination;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "process ", put.process, " of rank ",
+                    rank.value(), " on ", options_.host_of(rank), " has not copied a put of rank ",
+                    put.pair.source.value(), " into window #", put.window,
+                    ": a call of CUDA, such as cudaFree, may hold up its thread for copies");
   }
   if (named > kMaxNamedCalls) {
     absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more point-to-point calls wait");

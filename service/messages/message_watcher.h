@@ -1,6 +1,7 @@
-// Detects a send, receive or one-sided call that waits long for the other rank, and reports which
-// ranks wait for which. Each host watches the calls of its own ranks, so no messages are needed. A
-// call is reported after 1 to 1.25 times warn_after_ns.
+// Detects a send, receive or one-sided call that waits long for the other rank, and a put that a
+// process does not copy into its window. Reports which ranks wait for which. Each host watches the
+// calls of its own ranks, so no messages are needed. A call is reported after 1 to 1.25 times
+// warn_after_ns.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
@@ -42,19 +43,22 @@ class MessageWatcher {
 
  private:
   using PairAndKind = std::pair<RankPair, OpKind>;
-  // The oldest call of a pair and kind.
+  // The oldest call of a pair and kind, or the oldest part of its puts.
   struct Waiting {
     uint64_t number = 0;
     MonotonicNs since = 0;
   };
 
-  void UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched);
-  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched) const;
+  void UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
+                     const std::vector<UncopiedPut>& uncopied);
+  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
+                       const std::vector<UncopiedPut>& uncopied) const;
   void LogStall(MonotonicNs now);
 
   const Options options_;
   MonotonicNs check_at_ = 0;                           // 0: no rank waits
   absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last check
+  absl::flat_hash_map<RankPair, Waiting> uncopied_;    // likewise
   std::string stalled_on_;
   RepeatedMessage in_log_;
 };

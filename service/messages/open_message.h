@@ -115,6 +115,14 @@ struct MessageCount {
 // The entry of `peer`; null if there is none.
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
 
+// A put whose data is on this host and waits to be copied by the process of its window's rank.
+struct UncopiedPut {
+  RankPair pair;
+  uint64_t window = 0;
+  uint64_t part = 0;    // tells the parts of the pair's puts apart
+  int64_t process = 0;  // pid
+};
+
 // A slice that has arrived, or whose payload is about to.
 struct ArrivingSlice {
   int lane = 0;            // message lane

@@ -72,6 +72,8 @@ class PeerMessages final : private MessageLane::Owner {
   bool WindowsChanged() { return puts_.SendWindowReplies(); }
   // As PeerPuts'.
   bool quiescent() const { return puts_.quiescent(); }
+  void Abandon() { puts_.Abandon(); }
+  void AddUncopied(std::vector<UncopiedPut>& uncopied) const { puts_.AddUncopied(uncopied); }
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;

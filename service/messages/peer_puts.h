@@ -71,6 +71,9 @@ class PeerPuts {
   bool copying(int lane) const { return copies_.waiting(lane); }
   // No process copies into a window.
   bool quiescent() const { return copies_.quiescent(); }
+  // As WindowCopies'.
+  void Abandon() { copies_.Abandon(); }
+  void AddUncopied(std::vector<UncopiedPut>& uncopied) const { copies_.AddUncopied(uncopied); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not
   // needed for it any more. Returns the window into which the slice is yet to be copied.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "service/device/gpu/gpu_address_space.h"
 
 namespace mccs {
 
@@ -42,6 +43,7 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   added.copy.owner = &mem_ops_;
   if (!window.has_value()) return true;
   added.hold = std::move(window->hold);
+  added.process = window->process->place().process;
   added.copy.Submit(*options_.device, RegionCopy{.from = PlaceOf(lane, slice),
                                                  .to = window->memory.Part(0, slice.bytes),
                                                  .kernel = {},
@@ -72,6 +74,18 @@ absl::StatusOr<bool> WindowCopies::Poll(
     moved = true;
   }
   return moved;
+}
+
+void WindowCopies::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane == nullptr || lane->slices.empty()) continue;
+    const Waiting& first = lane->slices.front();
+    if (first.copy.outstanding == 0) continue;
+    uncopied.push_back({.pair = first.slice.tag.pair,
+                        .window = first.slice.tag.number,
+                        .part = first.slice.number,
+                        .process = first.process});
+  }
 }
 
 bool WindowCopies::WritesInto(Rank rank, uint64_t window) const {

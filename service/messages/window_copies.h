@@ -56,12 +56,18 @@ class WindowCopies {
   const absl::Status& place_error() const { return place_error_; }
   // No process copies.
   bool quiescent() const { return mem_ops_.outstanding == 0; }
+  // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
+  // processes do.
+  void Abandon() { mem_ops_.abandoned = true; }
+  // Appends the oldest part of each lane that a process has not copied.
+  void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
 
  private:
   struct Waiting {
     ArrivingSlice slice;
     std::shared_ptr<const void> hold;  // on the window
     PendingMemOps copy;                // the device has its address
+    int64_t process = 0;               // pid of the one that copies
   };
   struct Lane {
     std::shared_ptr<Region> places;  // null until needed

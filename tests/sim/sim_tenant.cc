@@ -226,6 +226,10 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
     }
     case wire::MessageKind::kCopyMemory: {
       const auto request = As<wire::CopyMemory>(answer);
+      if (holds_copies_) {
+        held_copies_.push_back(request.copy);
+        break;
+      }
       std::memcpy(reinterpret_cast<void*>(request.to), reinterpret_cast<const void*>(request.from),
                   request.bytes);
       wire::MemoryCopied message{};
@@ -240,6 +244,15 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
     }
     default:
       break;
+  }
+}
+
+void SimTenant::AnswerHeldCopies() {
+  holds_copies_ = false;
+  for (const uint64_t copy : std::exchange(held_copies_, {})) {
+    wire::MemoryCopied message{};
+    message.copy = copy;
+    Send(message);
   }
 }
 

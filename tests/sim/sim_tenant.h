@@ -147,6 +147,11 @@ class SimTenant {
   enum class MapAnswer : uint8_t { kAddress, kError, kNone };
   void AnswerMapsWith(MapAnswer answer) { map_answer_ = answer; }
   uint64_t maps_requested() const { return maps_requested_; }
+  // From now on it makes no copies that the daemon asks for, and does not answer, until
+  // AnswerHeldCopies, which answers as if they were made.
+  void HoldCopies() { holds_copies_ = true; }
+  void AnswerHeldCopies();
+  size_t held_copies() const { return held_copies_.size(); }
 
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
@@ -193,6 +198,8 @@ class SimTenant {
   const std::byte* probe_ = nullptr;
   MapAnswer map_answer_ = MapAnswer::kAddress;
   uint64_t maps_requested_ = 0;
+  bool holds_copies_ = false;
+  std::vector<uint64_t> held_copies_;  // numbers
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
   struct Registration {

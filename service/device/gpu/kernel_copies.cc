@@ -26,7 +26,7 @@ absl::Status WhyEnded(KernelQueue& queue) {
 
 void KernelCopies::Add(const RegionCopy& copy, MemToken token) {
   if (!copy.kernel.runs()) {
-    by_process_.push_back({ProcessCopy(*copy.process, copy.from, copy.to), token});
+    by_process_.push_back({ProcessCopy(copy), token});
     return;
   }
   const auto [entry, is_new] = queues_.try_emplace(copy.kernel.queue);

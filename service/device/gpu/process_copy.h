@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "service/device/device.h"
 #include "service/device/gpu/gpu_address_space.h"
 #include "service/device/region.h"
 
@@ -15,18 +16,20 @@ namespace mccs {
 
 class ProcessCopy {
  public:
-  // `to`: of the process, on its GPU; as long as `from`. LIFETIME: process and memory, until
-  // Advance has returned true or an error.
-  ProcessCopy(GpuAddressSpace& process, const RegionSpan& from, const RegionSpan& to)
-      : process_(&process), from_(from), to_(to) {}
+  // REQUIRES: a copy by a process. LIFETIME: what it names, until Advance has returned true or an
+  // error.
+  explicit ProcessCopy(const RegionCopy& copy)
+      : process_(copy.process), from_(copy.from), to_(copy.to), abandoned_(copy.abandoned) {}
 
   // Starts the copy as soon as the process has mapped the memory. True: it is complete, or the
-  // process has ended. An error is permanent.
+  // process has ended. An error is permanent. kCancelled: it is abandoned. The process may have it
+  // and still make it: it reads `from` until it has unmapped it, and writes into its own memory.
   absl::StatusOr<bool> Advance();
 
  private:
   GpuAddressSpace* process_;
   RegionSpan from_, to_;
+  const bool* abandoned_;
   uint64_t number_ = 0;  // once started
 };
 

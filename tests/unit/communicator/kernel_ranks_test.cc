@@ -53,6 +53,7 @@ class Process final : public GpuAddressSpace {
 
   const KernelPlace& place() const override { return place_; }
   uint64_t StartCopy(uint64_t, uint64_t, uint64_t) override { return 0; }
+  void ForgetCopy(uint64_t) override {}
   absl::StatusOr<bool> TakeCopied(uint64_t) override { return true; }
   bool alive() const override { return true; }
   const Region* probe() const override { return &probe_; }

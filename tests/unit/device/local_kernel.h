@@ -35,6 +35,7 @@ class LocalKernel final : public GpuAddressSpace {
     return ++copies_;
   }
   absl::StatusOr<bool> TakeCopied(uint64_t /*copy*/) override { return true; }
+  void ForgetCopy(uint64_t /*copy*/) override {}
   bool alive() const override { return alive_; }
   void Die() { alive_ = false; }
   // The region cannot be mapped.

@@ -109,6 +109,31 @@ TEST_F(GpuMappingsTest, ACopyThatFailsOrWhoseProcessEndsIsAnError) {
   EXPECT_FALSE(mappings_.TakeCopied(unfinished).ok());
 }
 
+TEST_F(GpuMappingsTest, AForgottenCopyMayStillBeAnswered) {
+  const uint64_t late = mappings_.StartCopy(kAddress, 0x1000, 64);
+  const uint64_t answered = mappings_.StartCopy(kAddress, 0x1000, 64);
+  wire::MemoryCopied answer{};
+  answer.copy = answered;
+  ASSERT_TRUE(mappings_.OnCopied(answer).ok());
+  for (const uint64_t copy : {late, answered}) mappings_.ForgetCopy(copy);
+  answer.copy = late;
+  EXPECT_TRUE(mappings_.OnCopied(answer).ok());
+  EXPECT_FALSE(mappings_.OnCopied(answer).ok()) << "a second answer";
+}
+
+TEST_F(GpuMappingsTest, CopiesThatAreForgottenCountUntilTheirAnswer) {
+  std::vector<uint64_t> copies;
+  while (const uint64_t copy = mappings_.StartCopy(kAddress, 0x1000, 64)) copies.push_back(copy);
+  for (const uint64_t copy : copies) mappings_.ForgetCopy(copy);
+  EXPECT_EQ(mappings_.StartCopy(kAddress, 0x1000, 64), 0u);
+  wire::MemoryCopied answer{};
+  answer.copy = copies[0];
+  ASSERT_TRUE(mappings_.OnCopied(answer).ok());
+  EXPECT_NE(mappings_.StartCopy(kAddress, 0x1000, 64), 0u);
+  mappings_.End();
+  mappings_.ForgetCopy(copies[1]);  // its process has ended
+}
+
 TEST_F(GpuMappingsTest, ItsOwnMemoryNeedsNoMapping) {
   EXPECT_EQ(*mappings_.AddressOf(Memory(kProcess)), kAddress);
   EXPECT_TRUE(sent_.empty());

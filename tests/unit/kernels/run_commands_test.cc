@@ -73,6 +73,7 @@ class ThisProcess final : public GpuAddressSpace {
     return reinterpret_cast<uint64_t>(region.address());
   }
   uint64_t StartCopy(uint64_t, uint64_t, uint64_t) override { return 0; }
+  void ForgetCopy(uint64_t) override {}
   absl::StatusOr<bool> TakeCopied(uint64_t) override { return true; }
   bool alive() const override { return true; }
   // All memory that the daemon shares with it, while the daemon prepares a command.

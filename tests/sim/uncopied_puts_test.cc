@@ -1,0 +1,100 @@
+// Puts of another host into windows on GPUs, whose process is late to copy them or never does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/sim/scenario.h"
+
+namespace mccs {
+namespace uncopied_puts_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr size_t kBytes = 64 << 10;
+constexpr uint64_t kCount = 1000;
+constexpr int64_t kWarnNs = 13 * kNsPerSec;
+constexpr int64_t kEndNs = 5 * kNsPerSec;  // more than a communicator waits for processes that copy
+
+// Rank 0 is alone on its host and puts into the window of rank 1, whose process does not copy. Rank
+// 2 is another process beside it.
+class SimUncopiedPuts : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(job_.Form());
+    job_.Fill(kCount);
+    job_.OpenWindow(1, kCount);
+    job_.tenant(1).HoldCopies();
+    job_.Post(0, SimJob::Put{.peer = 1, .count = kCount});
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(1).held_copies() > 0; }));
+  }
+  std::string StalledOn() {
+    const auto& reports = world_.host(1).controller().reports;
+    return reports.empty() ? "" : reports.begin()->second.stalled_on();
+  }
+  bool Ends(int r) {
+    return world_.RunUntil([&] { return job_.rank(r).ended; }, kEndNs);
+  }
+
+  SimWorld world_{{.seed = 1, .hosts = 2, .kernels = true}};
+  SimJob job_{world_, {0, 1, 1}, kBytes};
+};
+
+TEST_F(SimUncopiedPuts, TheProcessIsNamed) {
+  world_.RunFor(kWarnNs);
+  EXPECT_THAT(StalledOn(), AllOf(HasSubstr("process "),
+                                 HasSubstr(" of rank 1 on h1 has not copied a "
+                                           "put of rank 0 into window #1"),
+                                 HasSubstr("cudaFree")));
+  EXPECT_EQ(world_.host(1).log().Count("has not copied a put"), 1u);
+  EXPECT_EQ(world_.host(0).log().Count("has not copied a put"), 0u);
+  job_.tenant(1).AnswerHeldCopies();
+  world_.RunFor(kNsPerSec);
+  EXPECT_EQ(StalledOn(), "");
+}
+
+TEST_F(SimUncopiedPuts, ARankOfAnotherProcessLeaves) {
+  job_.tenant(2).Destroy(job_.rank(2));
+  EXPECT_TRUE(Ends(2));
+  EXPECT_FALSE(job_.rank(1).ended);
+}
+
+// The copy may still write into the window of the process that did not answer, and nowhere else.
+TEST_F(SimUncopiedPuts, AFailedCommunicatorEndsOnTheHost) {
+  for (int r : {1, 2}) job_.Post(r, OpKind::kAllReduce, kCount);
+  job_.tenant(0).Kill();
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).failed(); }, kNsPerSec));
+  for (int r : {1, 2}) job_.Abort(r);
+  for (int r : {1, 2}) EXPECT_TRUE(Ends(r)) << "rank " << r;
+  job_.tenant(1).AnswerHeldCopies();  // late, and legal
+  world_.RunFor(kNsPerSec);
+  EXPECT_EQ(world_.host(1).log().Count("closing the session"), 0u);
+}
+
+// A process that copies as usual does so before the communicator ends.
+TEST_F(SimUncopiedPuts, AFailedCommunicatorWaitsForACopyThatIsLate) {
+  job_.Abort(1);
+  world_.RunFor(kNsPerSec);
+  EXPECT_FALSE(job_.rank(1).ended) << "the copy may write into its window";
+  job_.tenant(1).AnswerHeldCopies();
+  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }, kNsPerSec / 2));
+}
+
+// The other communicators of the process get no turns from its answers.
+TEST_F(SimUncopiedPuts, AnAnswerWakesNoOtherCommunicator) {
+  SimRank& alone = job_.tenant(1).Split(job_.rank(1), 0, 0);
+  for (int r : {0, 2}) job_.tenant(r).Split(job_.rank(r), 1, r);
+  ASSERT_TRUE(world_.RunUntil([&] { return alone.answered; }));
+  world_.RunFor(20 * kNsPerSec);  // until it has nothing more to report
+  const uint64_t before = world_.host(1).daemon().TurnsOf(alone.id);
+  job_.tenant(1).AnswerHeldCopies();
+  job_.Post(1, SimJob::Wait{.peer = 0});
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).done() > 0; }));
+  EXPECT_EQ(world_.host(1).daemon().TurnsOf(alone.id), before);
+}
+
+}  // namespace uncopied_puts_test
+}  // namespace mccs
