@@ -72,7 +72,7 @@ struct RegionCopy {
   // is memory of the process on its GPU.
   KernelCall kernel = {};
   GpuAddressSpace* process = nullptr;
-  // True: a copy by the process ends now, without a result. LIFETIME: as the copy's.
+  // True: a copy by the process ends now, without a result. Null: never. LIFETIME: as the copy's.
   const bool* abandoned = nullptr;
 };
 
