@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/ids.h"
@@ -45,12 +46,29 @@ class Region {
   std::byte* address() const { return address_; }
   uint64_t bytes() const { return bytes_; }
 
+  bool is_mapped() const { return address_ != nullptr; }
+
   // The dma-buf of memory on a GPU, by which NICs reach it. LIFETIME: that of the region.
   struct DmaBuf {
     int descriptor = -1;
-    uint64_t offset = 0;  // of the region's first byte
+    uint64_t offset = 0;   // of the region's first byte
+    uint64_t address = 0;  // by which requests of NICs name that byte; never 0
   };
-  virtual std::optional<DmaBuf> dma_buf() const { return std::nullopt; }
+  // Null: it has none.
+  const DmaBuf* dma_buf() const { return dma_buf_.has_value() ? &*dma_buf_ : nullptr; }
+  // Why memory on a GPU has none, for operators; empty: unknown.
+  const std::string& no_dma_buf() const { return no_dma_buf_; }
+  // `own`: kept as long as the region. REQUIRES: the daemon has not mapped it.
+  void SetDmaBuf(const DmaBuf& dma_buf, UniqueFd own) {
+    dma_buf_ = dma_buf;
+    dma_buf_->descriptor = own.get();
+    dma_buf_descriptor_ = std::move(own);
+  }
+  void SetNoDmaBuf(std::string why) { no_dma_buf_ = std::move(why); }
+  // The address by which requests of NICs name its first byte; 0: NICs cannot reach it.
+  uint64_t nic_address() const {
+    return dma_buf_.has_value() ? dma_buf_->address : reinterpret_cast<uintptr_t>(address_);
+  }
 
   // How processes make the memory accessible to their kernels.
   struct KernelAccess {
@@ -98,6 +116,9 @@ class Region {
 
   std::optional<KernelAccess> kernel_access_;
   UniqueFd access_descriptor_;
+  std::optional<DmaBuf> dma_buf_;
+  UniqueFd dma_buf_descriptor_;
+  std::string no_dma_buf_;
   const std::shared_ptr<const char> alive_ = std::make_shared<char>();
   const RegionId id_;
   const RegionKind kind_;
@@ -113,6 +134,10 @@ struct RegionSpan {
 
   // REQUIRES: the daemon has mapped the region.
   std::byte* address() const { return region == nullptr ? nullptr : region->address() + offset; }
+  // REQUIRES: NICs reach the region.
+  uint64_t nic_address() const { return region == nullptr ? 0 : region->nic_address() + offset; }
+  // Whether a processor can read and write it.
+  bool is_mapped() const { return bytes == 0 || region->is_mapped(); }
   // The `bytes` bytes from `begin` on. REQUIRES: within this span.
   RegionSpan Part(uint64_t begin, uint64_t part_bytes) const {
     return {.region = region, .offset = offset + begin, .bytes = part_bytes};

@@ -120,6 +120,15 @@ class LaneEnd {
   // Gives the lane its (next) connection, already authenticated. Unfinished slices are sent again.
   // A transport with queues of its own uses it to exchange their addresses and keys.
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;
+  // Whether the lane itself can read (a sender) or write (a receiver) the memory of a region. OK:
+  // it can on its present route, as long as the result is held. kUnavailable: not known yet; the
+  // lane's poller is woken when it is. Others: it cannot, and why: slices in the region are a
+  // mistake of the caller, unless the daemon has mapped it.
+  // LIFETIME: the region, as for slices (Transport::Forget).
+  virtual absl::StatusOr<std::shared_ptr<const void>> Reach(const Region& region) {
+    if (region.is_mapped()) return nullptr;
+    return absl::FailedPreconditionError("a stream does not reach memory on a GPU");
+  }
   // Sets the DSCP of this and all later connections (Connection::Mark).
   virtual void Mark(uint8_t dscp) = 0;
 
@@ -180,7 +189,7 @@ class SendLane : public LaneEnd {
   // credit.
   // LIFETIME: the memory stays valid and unchanged until source_free() exceeds the number, or the
   // lane is destroyed. Its region: until Transport::Forget.
-  // kInvalidArgument: the slice is too long. A failed lane returns its status; a stalled lane
+  // kInvalidArgument: the slice is too long, or in memory that the lane can never reach. A failed lane returns its status; a stalled lane
   // accepts slices as long as it has credit.
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                           const SliceTag& tag) = 0;
@@ -239,8 +248,8 @@ class RecvLane : public LaneEnd {
   // caller copies it; also for a slice beyond the window of slots. A later Expect of the same slice
   // replaces an earlier one, or returns false and does not change it. Direct landing requires that
   // the header's tag equals `tag` and that the length is that of `memory`. Otherwise the slice
-  // lands in its slot, where the owner detects the difference. LIFETIME: the memory until Landed(n)
-  // ≠ kNotYet or the lane is destroyed.
+  // lands in its slot, where the owner detects the difference. It does so, too, if the lane does
+  // not reach the memory. LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is destroyed.
   virtual bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) = 0;
   // Slice `n` stays in its slot (SendLane::WaitForPlaces).
   virtual void ExpectInSlot(SliceNumber /*n*/) {}
@@ -310,6 +319,8 @@ class Transport {
   // destroys `token`, in this call or in Poll. REQUIRES: no slice of a lane uses it any more, or
   // the lane has been destroyed.
   virtual void Forget(const Region& /*region*/, std::shared_ptr<void> token) { token.reset(); }
+  // Why no lane reaches memory on a GPU, and the remedy; empty: NICs can register it.
+  virtual std::string WhyNotOnGpus() const { return "lanes use TCP"; }
   // Addresses of the NICs where lanes may end; empty: any of the host's.
   virtual std::vector<std::string> Addresses() const { return {}; }
   // False: all its devices have failed, for good.

@@ -55,8 +55,8 @@ struct QueuePairState {
   uint32_t peer_number = 0;
   uint16_t requested_source_port = 0;  // 0: any
   uint16_t source_port = 0;            // 0: unknown
-  // How the NIC reaches the memory of the lane's last slice: "pinned", "dma-buf", "peer memory", or
-  // "copied" through a bounce buffer. Empty: it has sent none.
+  // How the NIC reaches the memory of the lane's last slice: "pinned", "dma-buf", or "copied"
+  // through a bounce buffer. Empty: it has sent none.
   std::string memory;
 };
 

@@ -32,7 +32,7 @@ StreamRecvLane::StreamRecvLane(const LaneIdentity& identity, const LaneShape& sh
 // ---- Slices, for the owner ----------------------------------------------------------------------
 
 bool StreamRecvLane::Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) {
-  if (!InWindow(n) || n < delivered()) return false;
+  if (!InWindow(n) || n < delivered() || !memory.is_mapped()) return false;
   const bool arriving = n == delivered() && header_here_;
   if (arriving && !NothingPlaced()) return false;
   Entry& entry = At(n);
@@ -202,6 +202,7 @@ void StreamRecvLane::ChooseLanding() {
 
 void StreamRecvLane::PlaceAt(const RegionSpan& memory, Landing landing) {
   At(delivered()).landing = landing;
+  MCCS_CHECK(memory.is_mapped());
   memory_ = memory.address();
 }
 

@@ -37,6 +37,9 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(const RegionSpan
     return absl::InvalidArgumentError(
         absl::StrCat("slice of ", payload.bytes, " bytes: expected at most ", shape_.slot_bytes));
   }
+  if (!payload.is_mapped()) {
+    return absl::InvalidArgumentError("a stream cannot send from memory on a GPU");
+  }
   // Credit bounds the queue too: Accept ensures that it never exceeds acknowledged_ + slots.
   if (!has_room()) return std::nullopt;
 

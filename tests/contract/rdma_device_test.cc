@@ -63,8 +63,9 @@ void PrepareHeap() {
 class HeapTable final : public MemoryTable {
  public:
   using MemoryTable::MemoryTable;
-  std::span<std::byte> MemoryOf(const Region& region) const override {
-    return &region == &ProcessMemory::Get() ? heap : MemoryTable::MemoryOf(region);
+  AddressRange MemoryOf(const Region& region) const override {
+    if (&region != &ProcessMemory::Get()) return MemoryTable::MemoryOf(region);
+    return {reinterpret_cast<uintptr_t>(heap.data()), heap.size()};
   }
 };
 

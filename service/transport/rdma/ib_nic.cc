@@ -94,6 +94,7 @@ IbNic::~IbNic() {
 absl::Status IbNic::Open(const IbPort& port) {
   MCCS_RETURN_IF_ERROR(OpenDevice(port));
   MCCS_RETURN_IF_ERROR(MakeQueues());
+  MCCS_RETURN_IF_ERROR(FindDmaBufs());
   for (const int fd : {channel_->fd, device_->async_fd}) {
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) {
       return Error("cannot make its event channel non-blocking");
@@ -163,6 +164,13 @@ absl::Status IbNic::MakeQueues() {
   if (completion_queue_ == nullptr) return Error("cannot make a completion queue");
   completion_entries_ = static_cast<uint32_t>(completion_queue_->cqe);
   polled_.resize(kPolledAtOnce);
+  return absl::OkStatus();
+}
+
+absl::Status IbNic::FindDmaBufs() {
+  Owned<ibv_pd> domain((library.alloc_pd)(device_.get()), library.dealloc_pd);
+  if (domain == nullptr) return Error("cannot make a protection domain");
+  attributes_.no_dma_bufs = WhyNoDmaBufs(library, domain.get());
   return absl::OkStatus();
 }
 

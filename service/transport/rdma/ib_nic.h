@@ -46,6 +46,10 @@ class IbRegion final : public MemoryRegion {
       : region_(std::move(region)), means_(means) {}
   RegistrationMeans means() const override { return means_; }
   uint32_t local_key() const override { return region_->lkey; }
+  std::optional<uint32_t> remote_key() const override {
+    if (means_ != RegistrationMeans::kDmaBuf) return std::nullopt;
+    return region_->rkey;
+  }
   ibv_mr* get() const { return region_.get(); }
 
  private:
@@ -176,6 +180,7 @@ class IbNic final : public VerbsNic {
   Owned<ibv_qp> CreateQueuePair(ibv_pd* domain, ibv_srq* receives,
                                 const QueuePairOptions& pair_options);
   absl::Status MakeQueues();
+  absl::Status FindDmaBufs();
   absl::Status Error(const std::string& what) const {
     return ErrnoStatus(absl::StrCat("RDMA device ", attributes_.device, ": ", what), errno);
   }

@@ -207,6 +207,11 @@ void PeerPair::SendBytes(LaneNumber user, const VerbsMessage& message) {
 
 absl::StatusOr<std::shared_ptr<WindowBinding>> PeerPair::Bind(
     LaneNumber user, const std::shared_ptr<RegisteredMemory>& memory) {
+  if (const std::optional<uint32_t> key = memory->verbs().remote_key(); key.has_value()) {
+    auto binding = std::make_shared<WindowBinding>(shared_from_this(), nullptr, *key, memory);
+    memory->AddBinding(binding);
+    return binding;
+  }
   if (!HasRoomFor(/*messages=*/1, /*local=*/1)) {
     if (usable()) Await(user);
     return nullptr;
@@ -224,8 +229,8 @@ absl::StatusOr<std::shared_ptr<WindowBinding>> PeerPair::Bind(
   }
   WorkRequest request;
   request.kind = WorkRequest::Kind::kBind;
-  request.local = memory->memory().data();
-  request.bytes = memory->memory().size();
+  request.local = reinterpret_cast<const std::byte*>(memory->memory().base);  // NOLINT
+  request.bytes = memory->memory().bytes;
   request.window = window.get();
   request.region = &memory->verbs();
   request.remote_key = window->NextRemoteKey();

@@ -315,7 +315,9 @@ class PeerPair : public std::enable_shared_from_this<PeerPair> {
 };
 
 // The access of a pair's peer to registered memory, by a window. It ends with the last reference,
-// or with Revoke; the memory is kept until the NIC has confirmed that.
+// or with Revoke; the memory is kept until the NIC has confirmed that. Memory that has a key of its
+// own (MemoryRegion::remote_key) needs no window; then the access ends with the registration, or
+// with the pair.
 class WindowBinding {
  public:
   WindowBinding(std::shared_ptr<PeerPair> pair, std::unique_ptr<MemoryWindow> window, uint32_t key,
@@ -325,10 +327,12 @@ class WindowBinding {
   WindowBinding(const WindowBinding&) = delete;
 
   void Revoke() {
-    if (window_ == nullptr) return;
+    if (window_ == nullptr) return memory_.reset();
     pair_->Unbind({.window = std::move(window_), .key = key_, .memory = std::move(memory_)});
   }
-  bool revoked() const { return window_ == nullptr; }
+  bool revoked() const { return memory_ == nullptr; }
+  // Revoke alone does not end the access.
+  bool outlives_revoke() const { return window_ == nullptr; }
   uint32_t key() const { return key_; }
 
  private:

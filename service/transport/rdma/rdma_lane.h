@@ -5,7 +5,9 @@
 //   only short ones, or on lanes whose sender does not WaitForPlaces;
 // - what belongs into or comes from memory that the NIC cannot register goes through a slot, or
 //   through a bounce buffer of the lane.
-// LaneCounters::copied_bytes counts them.
+// LaneCounters::copied_bytes counts them. A processor cannot copy memory that the daemon has not
+// mapped: if the NIC cannot register that either, slices stay in their slots, and a lane that has
+// to send from it, or to receive into it without slots, fails. See Reach.
 //
 // rdma_wire.h has the protocol, rdma_lane_link.h the connection, registered_memory.h the memory.
 //
@@ -77,6 +79,17 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
                           .source_port = pair.queue_pair().source_port(),
                           .memory = DescribeMemory()};
   }
+  absl::StatusOr<std::shared_ptr<const void>> Reach(const Region& region) override {
+    std::shared_ptr<PairDomain> domain = domain_;
+    if (domain == nullptr) {
+      auto next = shared_.pairs.Domain(this->queues().domain);
+      if (!next.ok()) return absl::FailedPreconditionError(next.status().message());
+      domain = *std::move(next);
+    }
+    const std::shared_ptr<RegisteredMemory> memory = shared_.memory.Use(region, domain, *this);
+    if (!memory->ready()) return memory->status();
+    return memory;
+  }
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
     used_.reset();
@@ -130,8 +143,14 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     return memory;
   }
 
-  // The bounce buffer, unused and registered; null: not now. May end the lane.
-  std::shared_ptr<BounceBuffer> UseBounce(uint32_t bytes) {
+  // The bounce buffer, unused and registered; null: not now. May end the lane, as it does if the
+  // daemon has not mapped `region`, which the NIC cannot register: `why`.
+  std::shared_ptr<BounceBuffer> UseBounce(const Region& region, const absl::Status& why,
+                                          uint32_t bytes) {
+    if (!region.is_mapped()) {
+      link_.link().FailLocally(why);
+      return nullptr;
+    }
     if (bounce_ == nullptr) bounce_ = std::make_shared<BounceBuffer>(bytes);
     if (bounce_->used) return nullptr;
     const std::shared_ptr<RegisteredMemory> memory = UseMemory(*bounce_);
@@ -270,6 +289,7 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   // LIFETIME: `shared` outlives this.
   RdmaRecvLane(const LaneIdentity& identity, const LaneShape& shape, const RegionSpan& slots,
                RdmaShared& shared);
+  ~RdmaRecvLane() override { StopWrites(); }
 
   bool Expect(SliceNumber n, const RegionSpan& memory, const SliceTag& tag) override;
   void ExpectInSlot(SliceNumber n) override;
@@ -334,6 +354,9 @@ class RdmaRecvLane final : public RdmaLaneEnd<WindowedRecvLane> {
   // Ends the access to the region that was used least recently and has no place.
   void EndOneAccess();
   void EndAccess();
+  // The lane ends. If the peer may still write slices to memory whose access outlives it, the queue
+  // pair ends, too; its other lanes connect again.
+  void StopWrites();
 
   std::vector<Given> given_;
   std::vector<bool> needs_place_;  // by number modulo slots: announced, with payload

@@ -59,7 +59,10 @@ bool RdmaRecvLane::Poll() {
     while (link_.ready() && (SendSlots() || SendCredit())) moved = true;
     if (link_.pair() != nullptr) moved |= link_.pair()->Flush();
   }
-  if (link().failed()) EndAccess();  // the peer broke the protocol
+  if (link().failed()) {  // the peer broke the protocol, or this end cannot go on
+    StopWrites();
+    EndAccess();
+  }
   return moved;
 }
 
@@ -180,12 +183,12 @@ void RdmaRecvLane::GivePlaces(wire::CreditMessage* message) {
 std::optional<RdmaRecvLane::Location> RdmaRecvLane::Locate(const RegionSpan& memory) {
   const std::shared_ptr<RegisteredMemory> registered = UseMemory(*memory.region);
   if (registered->pending()) return std::nullopt;
-  Location location{.address = reinterpret_cast<uintptr_t>(memory.address())};
+  Location location{.address = memory.nic_address()};
   std::shared_ptr<RegisteredMemory> written = registered;
   const Region* region = memory.region;
   if (!registered->ready()) {
     if (has_slots()) return Location{};
-    location.bounce = UseBounce(shape_.slot_bytes);
+    location.bounce = UseBounce(*region, registered->status(), shape_.slot_bytes);
     if (location.bounce == nullptr) return std::nullopt;
     location.address = reinterpret_cast<uintptr_t>(location.bounce->address());
     region = location.bounce.get();
@@ -225,6 +228,16 @@ void RdmaRecvLane::EndOneAccess() {
     if (oldest == bindings_.end() || at->second.last_use < oldest->second.last_use) oldest = at;
   }
   if (oldest != bindings_.end()) bindings_.erase(oldest);
+}
+
+void RdmaRecvLane::StopWrites() {
+  PeerPair* const pair = link_.pair();
+  const bool written = std::ranges::any_of(given_, [](const Given& given) {
+    return given.given && given.access != nullptr && given.access->outlives_revoke();
+  });
+  if (written && pair != nullptr && pair->status().ok()) {
+    pair->Break(absl::UnavailableError("a lane has ended whose peer may still write to a GPU"));
+  }
 }
 
 void RdmaRecvLane::EndAccess() {

@@ -35,7 +35,7 @@ absl::StatusOr<std::optional<SliceNumber>> RdmaSendLane::Post(const RegionSpan& 
   entry.tag = tag;
   entry.tagged = next_ == 0 || tag != last_tag_;
   entry.payload = payload;
-  entry.is_copied = payload.bytes <= inline_bytes_;
+  entry.is_copied = payload.bytes <= inline_bytes_ && payload.is_mapped();
   if (entry.is_copied && payload.bytes > 0) {
     if (entry.copy.size() < payload.bytes) entry.copy.resize(payload.bytes);
     std::memcpy(entry.copy.data(), payload.address(), payload.bytes);
@@ -206,11 +206,12 @@ bool RdmaSendLane::SetSource(const Entry& entry, WorkRequest* request,
     request->local = entry.copy.data();
     return true;
   }
-  request->local = entry.payload.address();
+  request->local = reinterpret_cast<const std::byte*>(entry.payload.nic_address());  // NOLINT
   *kept = UseMemory(*entry.payload.region);
   if ((*kept)->pending()) return false;
   if (!(*kept)->ready()) {
-    const std::shared_ptr<BounceBuffer> bounce = UseBounce(shape_.slot_bytes);
+    const std::shared_ptr<BounceBuffer> bounce =
+        UseBounce(*entry.payload.region, (*kept)->status(), shape_.slot_bytes);
     if (bounce == nullptr) return false;
     std::memcpy(bounce->address(), entry.payload.address(), entry.payload.bytes);
     copied_bytes_ += entry.payload.bytes;

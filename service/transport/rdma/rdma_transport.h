@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "service/transport/rdma/rdma_lane.h"
 #include "service/transport/rdma/verbs_jobs.h"
 
@@ -43,6 +44,7 @@ class RdmaTransport final : public Transport {
     return std::make_unique<RdmaRecvLane>(identity, shape, slots, shared_);
   }
   bool works() const override { return pairs_.working_nics() > 0; }
+  std::string WhyNotOnGpus() const override;
   void Forget(const Region& region, std::shared_ptr<void> token) override {
     memory_->Forget(region, std::move(token));
   }
@@ -70,6 +72,16 @@ class RdmaTransport final : public Transport {
   PeerPairs pairs_;
   RdmaShared shared_{.pairs = pairs_, .memory = *memory_};
 };
+
+inline std::string RdmaTransport::WhyNotOnGpus() const {
+  std::string why;
+  for (const RdmaNic& nic : nics_) {
+    const NicAttributes& attributes = nic.verbs->attributes();
+    if (attributes.no_dma_bufs.empty()) return "";
+    if (why.empty()) why = absl::StrCat(attributes.device, ": ", attributes.no_dma_bufs);
+  }
+  return why;
+}
 
 inline TransportCounters RdmaTransport::counters() const {
   TransportCounters sum{.devices = pairs_.working_nics(), .queue_pairs = pairs_.size()};

@@ -20,6 +20,17 @@ void RegisteredMemory::AddBinding(const std::shared_ptr<WindowBinding>& binding)
   bindings_.push_back(binding);
 }
 
+namespace {
+
+// Of memory that no NIC can reach.
+absl::Status NoDmaBuf(const Region& region) {
+  return absl::FailedPreconditionError(absl::StrCat("memory on a GPU has no dma-buf",
+                                                    region.no_dma_buf().empty() ? "" : ": ",
+                                                    region.no_dma_buf()));
+}
+
+}  // namespace
+
 // Counts in the usage of a NIC, and of a tenant unless that is null, until it is destroyed.
 struct MemoryTable::Share {
   Share(std::shared_ptr<Usage> its_usage, std::shared_ptr<uint64_t> its_tenant, uint64_t its_bytes)
@@ -65,7 +76,12 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
   auto memory = std::make_shared<RegisteredMemory>(domain);
   memory->memory_ = MemoryOf(region);
   memory->is_tenants_ = region.kind() == RegionKind::kTenant;
-  if (absl::Status room = MakeRoom(region, *domain, memory->memory_.size()); !room.ok()) {
+  const Region::DmaBuf* const dma_buf = region.dma_buf();
+  if (!region.is_mapped() && dma_buf == nullptr) {
+    memory->status_ = NoDmaBuf(region);
+    return memory;
+  }
+  if (absl::Status room = MakeRoom(region, *domain, memory->memory_.bytes); !room.ok()) {
     memory->status_ = std::move(room);
     memory->refused_at_ = endings_;
     return memory;
@@ -79,12 +95,12 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
     if (bytes == nullptr) bytes = std::make_shared<uint64_t>(0);
     tenant = bytes;
   }
-  memory->share_ = std::make_shared<Share>(usage, std::move(tenant), memory->memory_.size());
+  memory->share_ = std::make_shared<Share>(usage, std::move(tenant), memory->memory_.bytes);
   memory->last_use_ = ++uses_;
   by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<MemoryRegion>>>();
-  MemoryToRegister wanted{.address = memory->memory_.data(), .bytes = memory->memory_.size()};
-  if (const std::optional<Region::DmaBuf> dma_buf = region.dma_buf(); dma_buf.has_value()) {
+  MemoryToRegister wanted{.address = memory->memory_.base, .bytes = memory->memory_.bytes};
+  if (dma_buf != nullptr) {
     wanted.dma_buf = dma_buf->descriptor;
     wanted.dma_buf_offset = dma_buf->offset;
   }

@@ -1,8 +1,8 @@
 // Memory that is registered with NICs: regions that lanes use, each once per NIC and tenant.
 //
 // Registration pins the pages and gives the NIC their addresses, which takes milliseconds to
-// seconds. The first lane that uses a region starts it; lanes wait for it, or copy if it fails. The
-// daemon's own memory does not wait behind that of tenants.
+// seconds. The first lane that uses a region starts it; lanes wait for it. If it fails, they copy
+// what the daemon has mapped. The daemon's own memory does not wait behind that of tenants.
 //
 //          Use                done
 //   (none) ────► pending ─────────────► ready ──► its users are gone: ended, tokens destroyed
@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "base/address_range.h"
 #include "service/device/region.h"
 #include "service/transport/lane_identity.h"
 #include "service/transport/rdma/pair_domain.h"
@@ -49,7 +49,8 @@ class RegisteredMemory {
   bool pending() const { return absl::IsUnavailable(status_); }
   // REQUIRES: ready.
   const MemoryRegion& verbs() const { return *verbs_; }
-  std::span<std::byte> memory() const { return memory_; }
+  // As requests name it.
+  const AddressRange& memory() const { return memory_; }
 
   void AddBinding(const std::shared_ptr<WindowBinding>& binding);
 
@@ -59,7 +60,7 @@ class RegisteredMemory {
   const std::shared_ptr<PairDomain> domain_;
   absl::Status status_ = absl::UnavailableError("the registration is in progress");
   std::unique_ptr<MemoryRegion> verbs_;
-  std::span<std::byte> memory_;
+  AddressRange memory_;
   std::vector<std::weak_ptr<WindowBinding>> bindings_;
   std::shared_ptr<void> share_;  // of the limits
   bool is_tenants_ = false;      // an allocation of the tenant
@@ -112,8 +113,8 @@ class MemoryTable {
 
  protected:
   // The part of a region that is registered.
-  virtual std::span<std::byte> MemoryOf(const Region& region) const {
-    return {region.address(), region.bytes()};
+  virtual AddressRange MemoryOf(const Region& region) const {
+    return {region.nic_address(), region.bytes()};
   }
 
  private:

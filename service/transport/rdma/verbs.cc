@@ -44,8 +44,6 @@ std::string_view Name(RegistrationMeans means) {
       return "pinned";
     case RegistrationMeans::kDmaBuf:
       return "dma-buf";
-    case RegistrationMeans::kPeerMemory:
-      return "peer memory";
   }
   return "";
 }

@@ -41,7 +41,9 @@ using QueuePairNumber = StrongInt<struct QueuePairNumberTag, uint32_t>;
 // ---- Memory -------------------------------------------------------------------------------------
 
 struct MemoryToRegister {
-  std::byte* address = nullptr;  // where the daemon has mapped it; on a GPU: the GPU's address
+  // By which requests name it. Host memory: where the daemon has mapped it. Memory on a GPU: any
+  // that is not 0 and has the same position in its page as `dma_buf_offset`.
+  uint64_t address = 0;
   uint64_t bytes = 0;
   // Of memory on a GPU: the descriptor of its dma-buf, and the position there. −1: host memory.
   int dma_buf = -1;
@@ -50,11 +52,10 @@ struct MemoryToRegister {
 
 // How a NIC reaches registered memory.
 enum class RegistrationMeans : uint8_t {
-  kPinned,      // host memory, pinned
-  kDmaBuf,      // memory of a GPU, by its dma-buf
-  kPeerMemory,  // memory of a GPU, by nvidia-peermem
+  kPinned,  // host memory, pinned
+  kDmaBuf,  // memory of a GPU, by its dma-buf
 };
-// "pinned", "dma-buf", "peer memory".
+// "pinned", "dma-buf".
 std::string_view Name(RegistrationMeans means);
 
 // Memory that is registered in a protection domain. The destructor deregisters it: afterwards the
@@ -64,6 +65,8 @@ class MemoryRegion {
   virtual ~MemoryRegion() = default;
   virtual RegistrationMeans means() const { return RegistrationMeans::kPinned; }
   virtual uint32_t local_key() const = 0;  // for the sources of this host's requests
+  // By which every peer in the domain may write it. Nothing: peers write through windows only.
+  virtual std::optional<uint32_t> remote_key() const { return std::nullopt; }
 };
 
 // Lets one queue pair's peer write a part of a region: a type 2 window. Requests kBind and
@@ -78,7 +81,7 @@ class MemoryWindow {
 class ProtectionDomain {
  public:
   virtual ~ProtectionDomain() = default;
-  // Registers memory for reads of this host's requests. Peers write through windows only.
+  // Registers memory for reads of this host's requests, and for peers (MemoryRegion::remote_key).
   // kResourceExhausted: the limit of locked memory, or the NIC's.
   virtual absl::StatusOr<std::unique_ptr<MemoryRegion>> Register(
       const MemoryToRegister& memory) = 0;
@@ -108,7 +111,7 @@ struct WorkRequest {
   VerbsMessage message{};
 
   // kWrite: the source, with the local key of its region, or null and 0 bytes. kBind: the window's
-  // part.
+  // part. As registered: on a GPU, no address of this process.
   const std::byte* local = nullptr;
   uint64_t bytes = 0;
   uint32_t local_key = 0;
@@ -222,6 +225,7 @@ struct NicAttributes {
   uint32_t inline_bytes = 0;  // longest inlined write
   SourcePortMeans source_port_means = SourcePortMeans::kNone;
   bool rate_limits = false;  // of connected queue pairs
+  std::string no_dma_bufs;   // why it cannot register memory on GPUs; empty: it can
 };
 
 // Something that happened without a request.

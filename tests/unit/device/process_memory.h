@@ -14,10 +14,12 @@
 
 namespace mccs {
 
-// The whole address space of user programs.
+// The whole address space of user programs, except for its first page: a region at the null address
+// counts as not mapped.
 class ProcessMemory final : public Region {
  public:
-  static constexpr uint64_t kBytes = uint64_t{1} << 47;
+  static constexpr uint64_t kBegin = 4096;
+  static constexpr uint64_t kBytes = (uint64_t{1} << 47) - kBegin;
 
   static const ProcessMemory& Get() {
     static const ProcessMemory memory;
@@ -25,7 +27,8 @@ class ProcessMemory final : public Region {
   }
 
  private:
-  ProcessMemory() : Region(RegionKind::kTenant, nullptr, kBytes) {}
+  ProcessMemory()
+      : Region(RegionKind::kTenant, reinterpret_cast<std::byte*>(kBegin), kBytes) {}  // NOLINT
 };
 
 // Memory of its own, as an allocation of a tenant.
@@ -43,7 +46,7 @@ class OwnedMemory final : public Region {
 // The span of some of the process's memory.
 inline RegionSpan SpanAt(const void* address, uint64_t bytes) {
   return {.region = &ProcessMemory::Get(),
-          .offset = reinterpret_cast<uintptr_t>(address),
+          .offset = reinterpret_cast<uintptr_t>(address) - ProcessMemory::kBegin,
           .bytes = bytes};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/unit/communicator/fake_connection.h"
+#include "tests/unit/device/gpu_memory.h"
 #include "tests/unit/device/process_memory.h"
 
 namespace mccs {
@@ -191,6 +192,19 @@ TEST(StreamRecvLane, DoesNotWriteForShortSlicesThatLeaveCredit) {
   lane.Acknowledge();
   EXPECT_TRUE(lane.Poll());
   EXPECT_EQ(wire->written, Bytes(Resume(0, 4)) + Bytes(Ack(1, 5)));
+}
+
+// The executor chooses staged plans for it (Reach).
+TEST(StreamLane, MemoryOnAGpuIsRejectedOrLandsInASlot) {
+  const GpuMemoryOfTest buffer(std::vector<std::byte>(100));
+  StreamSendLane sender({}, kShape);
+  EXPECT_THAT(std::string(sender.Reach(buffer).status().message()), HasSubstr("GPU"));
+  EXPECT_TRUE(absl::IsInvalidArgument(sender.Post(WholeOf(buffer), {}).status()));
+  std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
+  StreamRecvLane receiver({}, kShape, SpanOf(slots));
+  EXPECT_FALSE(receiver.Reach(buffer).ok());
+  EXPECT_FALSE(receiver.Expect(0, WholeOf(buffer), {}));
+  EXPECT_TRUE(sender.Reach(ProcessMemory::Get()).ok());
 }
 
 }  // namespace stream_lane_test

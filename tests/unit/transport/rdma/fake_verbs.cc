@@ -31,20 +31,37 @@ Gid GidOf(size_t number, const std::string& address) {
 
 class FakeRegion final : public MemoryRegion {
  public:
-  FakeRegion(FakeFabric& fabric, FakeFabric::Access access) : fabric_(fabric) {
+  FakeRegion(FakeFabric& fabric, FakeFabric::Access access, bool dma_buf)
+      : fabric_(fabric), dma_buf_(dma_buf) {
     access.local = true;
     local_ = ++fabric_.last_key_;
     fabric_.access_[local_] = access;
     bound_ = access;
     bound_.local = false;
+    if (!dma_buf_) return;
+    // As in Linux, peers have a key, and no window can be bound.
+    remote_ = ++fabric_.last_key_;
+    fabric_.access_[remote_] = bound_;
+    bound_ = {};
   }
-  ~FakeRegion() override { fabric_.access_.erase(local_); }
+  ~FakeRegion() override {
+    fabric_.access_.erase(local_);
+    if (dma_buf_) fabric_.access_.erase(remote_);
+  }
+  RegistrationMeans means() const override {
+    return dma_buf_ ? RegistrationMeans::kDmaBuf : RegistrationMeans::kPinned;
+  }
   uint32_t local_key() const override { return local_; }
+  std::optional<uint32_t> remote_key() const override {
+    return dma_buf_ ? std::optional(remote_) : std::nullopt;
+  }
   const FakeFabric::Access& bound() const { return bound_; }
 
  private:
   FakeFabric& fabric_;
+  const bool dma_buf_;
   uint32_t local_ = 0;
+  uint32_t remote_ = 0;
   FakeFabric::Access bound_;  // what windows may be bound to
 };
 
@@ -69,12 +86,18 @@ class FakeDomain final : public ProtectionDomain {
     if (!fabric_.registration_failure.ok() && fabric_.registration_failures-- > 0) {
       return fabric_.registration_failure;
     }
-    return std::make_unique<FakeRegion>(
-        fabric_, FakeFabric::Access{.nic = &nic_,
-                                    .domain = id_,
-                                    .address = reinterpret_cast<uintptr_t>(memory.address),
-                                    .bytes = memory.bytes,
-                                    .queue_pair = {}});
+    const bool dma_buf = memory.dma_buf >= 0;
+    if (dma_buf && !nic_.attributes().no_dma_bufs.empty()) {
+      return absl::UnimplementedError("cannot register the dma-buf");
+    }
+    MCCS_CHECK(memory.address != 0);
+    return std::make_unique<FakeRegion>(fabric_,
+                                        FakeFabric::Access{.nic = &nic_,
+                                                           .domain = id_,
+                                                           .address = memory.address,
+                                                           .bytes = memory.bytes,
+                                                           .queue_pair = {}},
+                                        dma_buf);
   }
   absl::StatusOr<std::unique_ptr<MemoryWindow>> MakeWindow() override {
     if (!fabric_.window_failure.ok()) return fabric_.window_failure;
@@ -334,6 +357,7 @@ FakeNic::FakeNic(FakeFabric& fabric, const std::string& name, const std::string&
   attributes_.mtu_bytes = 4096;
   attributes_.inline_bytes = fabric.options_.inline_bytes;
   attributes_.rate_limits = fabric.options_.rate_limits;
+  attributes_.no_dma_bufs = fabric.options_.no_dma_bufs;
   attributes_.source_port_means = SourcePortMeans::kModify;
 }
 

@@ -34,8 +34,9 @@ struct FakeVerbsOptions {
   int64_t retry_ns = 5 * kNsPerMs;  // until "retries exceeded"
   uint32_t inline_bytes = 64;
   bool rate_limits = false;
-  int event_copies = 1;        // of each event
-  int64_t event_delay_ns = 0;  // the longest; events keep their order
+  std::string no_dma_bufs = "";  // NicAttributes::no_dma_bufs
+  int event_copies = 1;          // of each event
+  int64_t event_delay_ns = 0;    // the longest; events keep their order
 };
 
 class FakeNic;
