@@ -11,7 +11,8 @@
 //                                                   image of kernels if it has one
 //   GetUniqueId      ───────────►
 //                    ◄─────────── UniqueIdReply
-//   RegisterBuffer   ───────────►                   (+ fd when the export is a descriptor)
+//   RegisterBuffer   ───────────►                   (+ fd when the export is a descriptor, + fd of its
+//                                                   dma-buf)
 //                    ◄─────────── RegisterReply
 //   ReserveRange     ───────────►                   a buffer of several chunks, none mapped yet
 //                    ◄─────────── RegisterReply
@@ -173,6 +174,8 @@ struct HelloReply {
   // cuLibraryLoadData. 0: calls need no kernels.
   uint64_t kernel_image_bytes;
   char kernel_architectures[64];  // of the image, for error messages
+  uint32_t wants_dma_bufs;        // 1: NICs of this host can register memory on GPUs by dma-bufs
+  uint32_t reserved;
 };
 
 struct GetUniqueId {
@@ -193,6 +196,8 @@ enum class ExportKind : uint32_t {
   kHostMemory = 3,      // a sealed memfd, sent with the message
 };
 
+inline constexpr size_t kNoDmaBufBytes = 256;
+
 struct RegisterBuffer {
   static constexpr MessageKind kKind = MessageKind::kRegisterBuffer;
   MessageHeader header;
@@ -202,6 +207,12 @@ struct RegisterBuffer {
   uint64_t bytes;    // length of the allocation
   uint64_t address;  // in the tenant's process, for its own kernels only
   uint8_t handle[kIpcHandleBytes];
+  uint32_t has_dma_buf;  // 1: the message's last descriptor is a dma-buf of the allocation
+  uint32_t reserved;
+  uint64_t dma_buf_offset;  // of the allocation's first byte in it
+  // Why the allocation has no dma-buf although the daemon wants one, and the remedy,
+  // zero-terminated; empty: no reason.
+  char no_dma_buf[kNoDmaBufBytes];
 };
 
 struct RegisterReply {

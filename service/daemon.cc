@@ -123,6 +123,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .communicators = communicators_.get(),
       .rendezvous = rendezvous_.get(),
       .device = parts.device,
+      .wants_dma_bufs = parts.device->uses_kernels() && parts.rdma != nullptr &&
+                        parts.rdma->WhyNotOnGpus().empty(),
       .buffer_quota = &buffer_quota_,
       .ledger = &ledger_,
       .clock = parts.clock,

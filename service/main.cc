@@ -102,6 +102,14 @@ absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey&
     if (opened.ok()) {
       log.Info("lanes to hosts with RDMA use it: ", opened->description,
                "; tenants' host memory is registered by ibv_reg_mr");
+      const std::string not_on_gpus = opened->transport->WhyNotOnGpus();
+      if (config.device == DeviceChoice::kGpu) {
+        log.Info(not_on_gpus.empty()
+                     ? "NICs register memory on GPUs by dma-bufs"
+                     : absl::StrCat("NICs do not register memory on GPUs, so that "
+                                    "collectives are staged in memory of the host: ",
+                                    not_on_gpus));
+      }
       return opened;
     }
     why = std::string(opened.status().message());

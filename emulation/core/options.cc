@@ -147,6 +147,7 @@ std::optional<Options> ReadOptions() {
   bool good = ReadCount("MCCS_EMULATED_GPUS", 0, kMaxGpus, &options.gpus);
   ReadGpuConnections(&options.connections);
   good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
+  good &= ReadCount("MCCS_EMULATED_DMA_BUFS", 0, 1, &options.dma_bufs);
   good &= ReadFault("MCCS_EMULATED_FAULT", &options.fault);
   good &= ReadFault("MCCS_EMULATED_LAUNCH_FAULT", &options.launch_fault);
   good &= ReadNvml(&options.nvml);

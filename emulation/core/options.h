@@ -60,6 +60,7 @@ struct Options {
   // MCCS_EMULATED_MIG: "all", "none" or ordinals such as "0,2". MCCS_EMULATED_COMPUTE_MODE:
   // "default", "exclusive_process" or "prohibited". MCCS_EMULATED_NVML: "works" or "hangs".
   NvmlState nvml;
+  int dma_bufs = 1;                            // MCCS_EMULATED_DMA_BUFS, 0: GPUs have none
   std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };

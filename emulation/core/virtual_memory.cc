@@ -235,6 +235,19 @@ CUresult VirtualMemory::Export(CUmemGenericAllocationHandle handle, int* fd) {
   return CUDA_SUCCESS;
 }
 
+CUresult VirtualMemory::ExportRange(uintptr_t address, size_t bytes, int* fd) {
+  std::lock_guard lock(mutex_);
+  const auto after = mappings_.upper_bound(address);
+  if (after == mappings_.begin()) return CUDA_ERROR_INVALID_VALUE;
+  const auto& [base, mapping] = *std::prev(after);
+  const uintptr_t offset = address - base;
+  if (offset >= mapping.bytes || bytes > mapping.bytes - offset) return CUDA_ERROR_INVALID_VALUE;
+  UniqueFd exported = ExportMemoryFile(memories_.at(mapping.memory).file.get());
+  if (!exported.valid()) return CUDA_ERROR_OPERATING_SYSTEM;
+  *fd = exported.Release();
+  return CUDA_SUCCESS;
+}
+
 CUresult VirtualMemory::Import(int fd, CUmemGenericAllocationHandle* handle) {
   Memory memory;
   const CUresult result = ImportMemoryFile(fd, &memory.file, &memory.bytes, &memory.physical);

@@ -55,6 +55,9 @@ class VirtualMemory {
   // Returns a descriptor that another process, or this one, may import.
   CUresult Export(CUmemGenericAllocationHandle handle, int* fd);
   CUresult Import(int fd, CUmemGenericAllocationHandle* handle);
+  // Returns a descriptor of the memory of the mapping that contains the range. It needs no
+  // permission to export.
+  CUresult ExportRange(uintptr_t address, size_t bytes, int* fd);
 
  private:
   struct Memory {

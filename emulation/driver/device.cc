@@ -65,7 +65,8 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::optional<int> found = GpuAttribute(session.process->gpus[device], attribute);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  *value = *found;
+  const bool dma_bufs = session.process->options.dma_bufs != 0;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED && !dma_bufs ? 0 : *found;
   return CUDA_SUCCESS;
 }
 

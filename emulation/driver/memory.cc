@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/unique_fd.h"
+#include "emulation/core/memory_file.h"
 #include "emulation/driver/entry.h"
 
 namespace mccs::emulation {
@@ -77,16 +79,29 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
   return CUDA_SUCCESS;
 }
 
-// The emulated memory is host memory, and no driver exports it to devices
-// (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0).
+// The descriptor is that of the memory's file, from its beginning, whatever the range. No NIC
+// registers it. Ranges of several mappings are not supported; a GPU's driver supports them.
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
-                                       CUmemRangeHandleType type, unsigned long long) {
+                                       CUmemRangeHandleType type, unsigned long long flags) {
   MCCS_ENTER_CONTEXT(session);
   const bool known = type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
-  if (handle == nullptr || !known || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool aligned = address == RoundUpToPages(address) && bytes == RoundUpToPages(bytes);
+  if (handle == nullptr || !known || !aligned || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (session.process->options.dma_bufs == 0 || flags != 0) return CUDA_ERROR_NOT_SUPPORTED;
   const std::optional<Region> region = session.process->memory.Find(address);
-  if (!region || !region->Contains(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_ERROR_NOT_SUPPORTED;
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  int* const fd = static_cast<int*>(handle);
+  if (region->kind == RegionKind::kVirtual) {
+    return session.process->virtual_memory.ExportRange(address, bytes, fd);
+  }
+  const size_t offset = address - region->base;
+  if (region->kind != RegionKind::kDevice || bytes > region->mapped_bytes - offset) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  UniqueFd exported = ExportMemoryFile(region->fd);
+  if (!exported.valid()) return CUDA_ERROR_OPERATING_SYSTEM;
+  *fd = exported.Release();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {

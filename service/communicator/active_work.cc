@@ -15,13 +15,25 @@ namespace {
 // Maximum number of waiting messages reported; a job may have thousands.
 constexpr size_t kMaxMessages = 32;
 
-// By LoopState.
-constexpr const char* kLoopStateNames[] = {"idle",
-                                           "waiting for ranks",
-                                           "waiting for streams",
-                                           "waiting for the tenant's quota of operations",
-                                           "building its plan",
-                                           "running"};
+const char* ToString(LoopState state) {
+  switch (state) {
+    case LoopState::kIdle:
+      return "idle";
+    case LoopState::kWaitingRanks:
+      return "waiting for ranks";
+    case LoopState::kWaitingReady:
+      return "waiting for streams";
+    case LoopState::kWaitingQuota:
+      return "waiting for the tenant's quota of operations";
+    case LoopState::kWaitingPlan:
+      return "building its plan";
+    case LoopState::kWaitingNics:
+      return "waiting for NICs to register its buffers";
+    case LoopState::kRunning:
+      return "running";
+  }
+  return "";
+}
 
 LeftAfter LeftAfterOf(const ActiveWork::Options& options) {
   return [&departures = *options.departures, &members = *options.formation->members](
@@ -216,7 +228,7 @@ void ActiveWork::WriteState(state::Communicator* out) const {
   const peer::Entered entered = LocalEntered();
   state::Operation& operation = *out->mutable_operation();
   operation.set_number(entered.operation());
-  operation.set_state(kLoopStateNames[static_cast<size_t>(loop_.state())]);
+  operation.set_state(ToString(loop_.state()));
   operation.set_call(entered.call());
   *operation.mutable_not_entered() = entered.not_entered();
   *operation.mutable_not_reached() = entered.not_reached();

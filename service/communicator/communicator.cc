@@ -268,6 +268,7 @@ absl::StatusOr<bool> Communicator::PollActive() {
   MCCS_RETURN_IF_ERROR(departures_.Check(work_->loop(), work_->messages(), now));
   ReportDeaths(now);
   if (release_.has_value()) ReleaseLaneMemory();
+  ReportStaged();
   const WorkDone work_done = done();
   if (work_->CheckForHangs(now)) {
     reporter_.SetStalledOn(work_->stalled_on());
@@ -278,6 +279,19 @@ absl::StatusOr<bool> Communicator::PollActive() {
   }
   reporter_.Poll(work_done);
   return moved;
+}
+
+// Buffers may have different reasons: the first one is reported.
+void Communicator::ReportStaged() {
+  const std::string& why = work_->loop().staged();
+  if (why.empty() || !reporter_.staged().empty()) return;
+  const std::string staged = absl::StrCat(
+      "kernels copy what collectives send and receive through memory of the host, because "
+      "NICs do not reach a buffer: ",
+      why);
+  env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
+  reporter_.SetStaged(staged);
+  reporter_.Report(done(), absl::OkStatus());
 }
 
 bool Communicator::PublishChange() {

@@ -217,6 +217,7 @@ class Communicator {
   bool PollClosing();
   // Publishes a change of the strategy, or the rejection of one. Returns true if there is news.
   bool PublishChange();
+  void ReportStaged();
   void ReportDeaths(MonotonicNs now);
 
   // Transitions.

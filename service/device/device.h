@@ -46,11 +46,14 @@ class DeviceRange : public Region {
 struct BufferExport {
   wire::ExportKind kind = wire::ExportKind::kCudaIpc;
   std::array<uint8_t, wire::kIpcHandleBytes> handle = {};
-  UniqueFd fd;           // kFileDescriptor, kHostMemory
-  uint64_t bytes = 0;    // as the tenant claims; verified on import
-  pid_t owner = 0;       // the session's process, from the kernel
-  uint64_t address = 0;  // for the owner's kernels, as the tenant claims
-  int32_t device = 0;    // CUDA ordinal in the owner, likewise
+  UniqueFd fd;                  // kFileDescriptor, kHostMemory
+  UniqueFd dma_buf = {};        // of memory on a GPU; invalid: none
+  uint64_t bytes = 0;           // as the tenant claims; verified on import
+  pid_t owner = 0;              // the session's process, from the kernel
+  uint64_t address = 0;         // for the owner's kernels, as the tenant claims
+  int32_t device = 0;           // CUDA ordinal in the owner, likewise
+  uint64_t dma_buf_offset = 0;  // of the first byte, as the tenant claims
+  std::string no_dma_buf = {};  // why there is none, likewise
 };
 
 // How kernels reach memory that a tenant has offered, without a descriptor.
@@ -132,8 +135,9 @@ class Device {
   virtual bool uses_kernels() const { return false; }
   // The image that those processes load. Null: none. LIFETIME: that of the device.
   virtual const KernelImage* kernel_image() const { return nullptr; }
-  // Lanes read and write the tenants' buffers. Otherwise plans are Staged
-  // (algorithms/staged_plan.h), and slices go through memory of Allocate.
+  // Lanes read and write all buffers. Otherwise it depends on the lane and the buffer
+  // (LaneEnd::Reach), and plans that need others are Staged (algorithms/staged_plan.h): slices go
+  // through memory of Allocate.
   virtual bool lanes_reach_buffers() const { return true; }
 
   // For logs: "host memory, AVX3_SPR, 2 workers".

@@ -1,5 +1,6 @@
 #include "service/executor/channel_lanes.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "base/status_macros.h"
@@ -13,6 +14,21 @@ std::unique_ptr<Side>& EntryOf(std::vector<std::unique_ptr<Side>>& by_peer, Host
   const auto index = static_cast<size_t>(peer.value());
   if (by_peer.size() <= index) by_peer.resize(index + 1);
   return by_peer[index];
+}
+
+// Those of the lane's steps.
+void AddUses(const Program& program, const ProgramLanes::Lane& lane, LaneEnd& end,
+             std::vector<BufferUse>* uses) {
+  const size_t first = uses->size();
+  for (const uint16_t s : lane.steps) {
+    const Place& place = program.steps[s].pieces.front();
+    if (place.space != Space::kInput && place.space != Space::kOutput) continue;
+    const LocalIndex rank(place.index);
+    const bool known = std::any_of(
+        uses->begin() + static_cast<ptrdiff_t>(first), uses->end(),
+        [&](const BufferUse& use) { return use.space == place.space && use.rank == rank; });
+    if (!known) uses->push_back({.lane = &end, .space = place.space, .rank = rank});
+  }
 }
 
 }  // namespace
@@ -39,6 +55,18 @@ absl::StatusOr<ProgramFeeds> ChannelLanes::MakeFeeds(const Program& program,
     feeds.receives.push_back(std::make_unique<ReceiveFeed>(*side, shape_));
   }
   return feeds;
+}
+
+absl::Status ChannelLanes::AddBufferUses(const Program& program, std::vector<BufferUse>* uses) {
+  const ProgramLanes lanes = LanesOf(program);
+  for (const ProgramLanes::Lane& lane : lanes.sends) {
+    AddUses(program, lane, SendTo(lane.peer).lane, uses);
+  }
+  for (const ProgramLanes::Lane& lane : lanes.receives) {
+    MCCS_ASSIGN_OR_RETURN(ReceiveSide* const side, ReceiveFrom(lane.peer));
+    AddUses(program, lane, side->lane, uses);
+  }
+  return absl::OkStatus();
 }
 
 SendSide& ChannelLanes::SendTo(HostIndex peer) {

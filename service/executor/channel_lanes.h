@@ -22,6 +22,14 @@ struct ProgramFeeds {
   ProgramPorts Ports() const;
 };
 
+// A buffer of a local rank that a lane is to read or write, in the form of the plan that is not
+// staged.
+struct BufferUse {
+  LaneEnd* lane = nullptr;
+  Space space = Space::kInput;  // or kOutput
+  LocalIndex rank;
+};
+
 class ChannelLanes {
  public:
   ChannelLanes(LaneDirectory& directory, const LaneShape& shape, ChannelId channel)
@@ -32,6 +40,8 @@ class ChannelLanes {
   // Makes feeds for a program; opens lanes that are used for the first time. Errors as for
   // LaneDirectory. LIFETIME: this outlives the feeds.
   absl::StatusOr<ProgramFeeds> MakeFeeds(const Program& program, const ProgramLanes& lanes);
+  // Appends what the program uses, each once; opens lanes and errors as above.
+  absl::Status AddBufferUses(const Program& program, std::vector<BufferUse>* uses);
 
  private:
   SendSide& SendTo(HostIndex peer);

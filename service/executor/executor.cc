@@ -24,10 +24,59 @@ bool Executor::MayStart(const Plan& plan) const {
   return steps <= kMaxOverlappingSteps && bytes <= kMaxLoadedBytes / 2;
 }
 
+absl::StatusOr<bool> Executor::Prepare(const Operation& operation) {
+  prepared_.staged = false;
+  prepared_.why.clear();
+  prepared_.reached.clear();
+  if (device_.lanes_reach_buffers()) return true;
+  if (prepared_.plan != operation.plan) {
+    prepared_.plan = nullptr;
+    prepared_.uses.clear();
+    MCCS_CHECK(operation.plan->programs.size() == channels_.size());
+    for (size_t c = 0; c < channels_.size(); ++c) {
+      MCCS_RETURN_IF_ERROR(
+          channels_[c].AddBufferUses(operation.plan->programs[c], &prepared_.uses));
+    }
+    prepared_.plan = operation.plan;
+  }
+  const std::optional<absl::Status> reach = ReachBuffers(operation.binding);
+  if (!reach.has_value()) return false;
+  prepared_.staged = !reach->ok();
+  // Streams never reach memory on a GPU: there is nothing to report.
+  if (!reach->ok() && !absl::IsUnimplemented(*reach)) {
+    prepared_.why = std::string(reach->message());
+  }
+  return true;
+}
+
+// Asks all lanes, so that NICs register the buffers at the same time.
+std::optional<absl::Status> Executor::ReachBuffers(const OperationBinding& binding) {
+  bool known = true;
+  absl::Status all;
+  for (const BufferUse& use : prepared_.uses) {
+    const RankMemory& rank = binding.ranks[static_cast<size_t>(use.rank.value())];
+    const RegionSpan& buffer = use.space == Space::kInput ? rank.input : rank.output;
+    if (buffer.bytes == 0) continue;
+    absl::StatusOr<std::shared_ptr<const void>> reach = use.lane->Reach(*buffer.region);
+    if (reach.ok()) {
+      if (*reach != nullptr) prepared_.reached.push_back(*std::move(reach));
+    } else if (absl::IsUnavailable(reach.status())) {
+      known = false;
+    } else {
+      all.Update(reach.status());
+    }
+  }
+  if (!known || !all.ok()) prepared_.reached.clear();
+  if (!known) return std::nullopt;
+  return all;
+}
+
 absl::Status Executor::Start(const Operation& operation) {
   MCCS_CHECK(MayStart(*operation.plan));
   MCCS_ASSIGN_OR_RETURN(Loaded* const loaded, AddRun(operation));
   loaded->operation = operation;
+  loaded->reached = std::exchange(prepared_.reached, {});
+  staged_ = prepared_.why;
   Begin(*loaded);
   loaded->device_plan->Start(loaded->operation.binding);
   return absl::OkStatus();
@@ -35,7 +84,9 @@ absl::Status Executor::Start(const Operation& operation) {
 
 absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   const std::shared_ptr<const Plan>& plan = operation.plan;
-  const auto known = std::ranges::find(idle_, plan, &Loaded::plan);
+  const auto known = std::ranges::find_if(idle_, [&](const Loaded& loaded) {
+    return loaded.plan == plan && loaded.staged == prepared_.staged;
+  });
   if (known != idle_.end()) {
     runs_.splice(runs_.end(), idle_, known);
     return &runs_.back();
@@ -43,7 +94,8 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   MCCS_CHECK(plan->programs.size() == channels_.size());
   Loaded loading;
   loading.plan = plan;
-  loading.device_form = DeviceFormOf(plan);
+  loading.staged = prepared_.staged;
+  loading.device_form = loading.staged ? StagedFormOf(plan) : plan;
   PlanToLoad to_load{
       .plan = loading.device_form, .ports = {}, .shape = shape_, .skew = operation.skew};
   for (size_t c = 0; c < channels_.size(); ++c) {
@@ -60,9 +112,9 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   return &runs_.back();
 }
 
-std::shared_ptr<const Plan> Executor::DeviceFormOf(const std::shared_ptr<const Plan>& plan) const {
-  if (device_.lanes_reach_buffers()) return plan;
-  const auto same = std::ranges::find(runs_, plan, &Loaded::plan);
+std::shared_ptr<const Plan> Executor::StagedFormOf(const std::shared_ptr<const Plan>& plan) const {
+  const auto same = std::ranges::find_if(
+      runs_, [&](const Loaded& loaded) { return loaded.plan == plan && loaded.staged; });
   return same != runs_.end() ? same->device_form : std::make_shared<const Plan>(Staged(*plan));
 }
 
@@ -158,6 +210,7 @@ bool Executor::IsComplete(const Loaded& loaded) {
 bool Executor::RetireComplete() {
   bool moved = false;
   while (!runs_.empty() && IsComplete(runs_.front())) {
+    runs_.front().reached.clear();
     idle_.splice(idle_.begin(), runs_, runs_.begin());
     moved = true;
   }

@@ -8,6 +8,10 @@
 // its own, and a lane carries their slices one operation after the other (lane_turns.h). So hosts
 // need not agree on how many overlap.
 //
+// If the device cannot map all buffers, lanes may not reach those of an operation. Then its plan
+// runs in its staged form (algorithms/staged_plan.h). Slices are the same, so each host decides
+// alone, for each operation.
+//
 // The last plans stay loaded, so that a program that alternates between a few collectives loads
 // nothing.
 //
@@ -20,6 +24,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -61,10 +66,17 @@ class Executor {
   // Whether an operation of the plan may start now: always if none runs. Those that run use at most
   // half of kMaxLoadedBytes, or one plan more.
   bool MayStart(const Plan& plan) const;
-  // Creates missing lanes of the plan. After an error (as for LaneDirectory and Device::Load)
-  // the operation does not run.
-  // REQUIRES: MayStart.
+  // Chooses the form in which the operation will run. False: whether lanes reach its buffers is not
+  // known yet; a lane's poller is woken when it is. Creates missing lanes of the plan. Errors:
+  // those of LaneDirectory.
+  absl::StatusOr<bool> Prepare(const Operation& operation);
+  // After an error (as for LaneDirectory and Device::Load) the operation does not run.
+  // REQUIRES: MayStart; Prepare was the last call, with this operation, and returned true (not needed
+  // on a device with Device::lanes_reach_buffers).
   absl::Status Start(const Operation& operation);
+  // Why the last operation that started runs staged although it uses NICs, and the remedy. Empty:
+  // it does not.
+  const std::string& staged() const { return staged_; }
 
   // Advances all operations, or only the one that started last. Returns true if anything moved.
   // Errors: those of ReceiveFeed and of DevicePlan, permanent. That of an operation is returned when
@@ -90,18 +102,30 @@ class Executor {
  private:
   struct Loaded {
     std::shared_ptr<const Plan> plan;         // as the operations name it
-    std::shared_ptr<const Plan> device_form;  // what the device runs: the same, or Staged
-    std::vector<ProgramLanes> lanes;          // by channel
+    std::shared_ptr<const Plan> device_form;  // as the device runs it: the same, or Staged
+    bool staged = false;
+    std::vector<ProgramLanes> lanes;  // by channel
     std::vector<ProgramFeeds> feeds;
     std::unique_ptr<DevicePlan> device_plan;
     // Of the current operation:
     Operation operation;
     std::vector<LaneRun> runs;
+    std::vector<std::shared_ptr<const void>> reached;  // LaneEnd::Reach
+  };
+  // The form of the operation that starts next.
+  struct Prepared {
+    std::shared_ptr<const Plan> plan;  // of `uses`
+    std::vector<BufferUse> uses;
+    bool staged = false;
+    std::string why;  // as staged()
+    std::vector<std::shared_ptr<const void>> reached;
   };
 
   // Appends a loaded copy of the plan to runs_: an idle one, or a new one.
   absl::StatusOr<Loaded*> AddRun(const Operation& operation);
-  std::shared_ptr<const Plan> DeviceFormOf(const std::shared_ptr<const Plan>& plan) const;
+  std::shared_ptr<const Plan> StagedFormOf(const std::shared_ptr<const Plan>& plan) const;
+  // Whether all lanes reach the operation's buffers; nothing: not known yet.
+  std::optional<absl::Status> ReachBuffers(const OperationBinding& binding);
   void MakeRoom(uint64_t bytes);
   void Begin(Loaded& loaded);
   absl::StatusOr<bool> Poll(Loaded& loaded);
@@ -116,6 +140,8 @@ class Executor {
   std::deque<ChannelLanes> channels_;  // addresses are stable
   std::list<Loaded> idle_;             // most recently used first
   std::list<Loaded> runs_;             // oldest first
+  Prepared prepared_;
+  std::string staged_;
   int64_t loaded_bytes_ = 0;
   int64_t polled_programs_ = 0;
 };

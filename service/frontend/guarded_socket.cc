@@ -179,15 +179,15 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
   if (got < 0 && errno == EAGAIN) return false;
   const bool known = got > 0 && fds.size() <= message->fds.size() &&
                      std::all_of(fds.begin(), fds.end(), [](const UniqueFd& fd) {
-                       return IsMemoryFile(fd.get()) || IsGpuFile(fd.get());
+                       return IsMemoryFile(fd.get()) || IsGpuFile(fd.get()) || IsDmaBuf(fd.get());
                      });
   if (!known) {
     foreign_->CloseAsync(tenant_, std::move(fds));
     if (got <= 0) return ClosedByProcess();
     return absl::InvalidArgumentError(
         "the process sent descriptors that are not memory files (memfd_create without huge "
-        "pages) or files of NVIDIA's driver, or too many in one message; use the libnccl.so.2 of "
-        "this MCCS release");
+        "pages), files of NVIDIA's driver or dma-bufs, or too many in one message; use the "
+        "libnccl.so.2 of this MCCS release");
   }
   std::move(fds.begin(), fds.end(), message->fds.begin());
   message->size = static_cast<size_t>(got);

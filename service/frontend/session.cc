@@ -122,7 +122,7 @@ void Session::Run(TenantMessage& received) {
   const uint64_t request = message.header.request;
   auto result = [&] {
     if constexpr (needs == Needs::kDescriptor) {
-      return (this->*handler)(message, received.fds[0]);
+      return (this->*handler)(message, received.fds);
     } else if constexpr (needs == Needs::kRank) {
       using Result = decltype((this->*handler)(message, std::declval<RankSlot&>()));
       const absl::StatusOr<RankSlot*> slot = UsableSlot(message.comm_handle);

@@ -45,6 +45,7 @@ struct SessionEnvironment {
   CommunicatorTable* communicators = nullptr;
   Rendezvous* rendezvous = nullptr;
   Device* device = nullptr;
+  bool wants_dma_bufs = false;  // of memory on GPUs, for NICs
   BufferQuota* buffer_quota = nullptr;
   TenantLedger* ledger = nullptr;  // null: no quotas
   const Clock* clock = nullptr;
@@ -133,10 +134,10 @@ class Session {
   Outcome HandleHello(const wire::Hello& hello);
   absl::StatusOr<wire::UniqueIdReply> HandleGetUniqueId(const wire::GetUniqueId& request);
   // Buffers (session_buffers.cc).
-  Outcome HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd);
+  Outcome HandleRegister(const wire::RegisterBuffer& request, MessageFds& fds);
   Outcome HandleRelease(const wire::ReleaseBuffer& request);
   absl::StatusOr<wire::RegisterReply> HandleReserve(const wire::ReserveRange& request);
-  Outcome HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd);
+  Outcome HandleMapChunk(const wire::MapChunk& request, MessageFds& fds);
   Outcome HandleUnmapChunks(const wire::UnmapChunks& request);
   Outcome HandleMemoryMapped(const wire::MemoryMapped& message);
   Outcome HandleMemoryUnmapped(const wire::MemoryUnmapped& message);

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "service/frontend/session.h"
+#include "service/frontend/tenant_text.h"
 
 namespace mccs {
 namespace {
@@ -20,18 +21,30 @@ constexpr size_t kChecksPerUnit = 32;  // of releases and their uses
 
 }  // namespace
 
-// Takes `fd` when the mapping starts; otherwise PollMessages closes it.
-Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd) {
+// Takes `fds` when the mapping starts; otherwise PollMessages closes them.
+Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, MessageFds& fds) {
+  const bool has_memory = request.kind != wire::ExportKind::kCudaIpc;
+  const bool has_dma_buf = request.has_dma_buf != 0;
+  UniqueFd& memory = fds[0];
+  UniqueFd& dma_buf = fds[has_memory ? 1 : 0];
+  if (has_dma_buf && !dma_buf.valid()) {
+    return absl::InvalidArgumentError("the message has no descriptor of the buffer's dma-buf");
+  }
   BufferExport offer{.kind = request.kind,
                      .fd = {},
+                     .dma_buf = {},
                      .bytes = request.bytes,
                      .owner = identity().process,
                      .address = request.address,
-                     .device = request.device};
-  if (offer.kind != wire::ExportKind::kCudaIpc) offer.fd = std::move(fd);
+                     .device = request.device,
+                     .dma_buf_offset = request.dma_buf_offset,
+                     .no_dma_buf = TextOf(request.no_dma_buf)};
+  if (has_memory) offer.fd = std::move(memory);
+  if (has_dma_buf) offer.dma_buf = std::move(dma_buf);
   std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
   const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
-  if (!begun.ok() && offer.fd.valid()) fd = std::move(offer.fd);
+  if (!begun.ok() && has_memory) memory = std::move(offer.fd);
+  if (!begun.ok() && has_dma_buf) dma_buf = std::move(offer.dma_buf);
   return Later(begun);
 }
 
@@ -105,14 +118,15 @@ absl::StatusOr<wire::RegisterReply> Session::HandleReserve(const wire::ReserveRa
   return reply;
 }
 
-Session::Outcome Session::HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd) {
+Session::Outcome Session::HandleMapChunk(const wire::MapChunk& request, MessageFds& fds) {
   BufferExport offer{.kind = wire::ExportKind::kFileDescriptor,
-                     .fd = std::move(fd),
+                     .fd = std::move(fds[0]),
+                     .dma_buf = {},
                      .bytes = request.bytes,
                      .owner = identity().process};
   const absl::Status begun = buffers_.MapChunk(request.header.request, BufferId(request.buffer_id),
                                                request.offset, std::move(offer));
-  if (!begun.ok()) fd = std::move(offer.fd);
+  if (!begun.ok()) fds[0] = std::move(offer.fd);
   return Later(begun);
 }
 

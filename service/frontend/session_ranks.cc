@@ -56,6 +56,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   wire::HelloReply reply{};
   reply.version = version;
   reply.stages_messages = env_.device->uses_kernels() ? 1 : 0;
+  reply.wants_dma_bufs = env_.wants_dma_bufs ? 1 : 0;
   std::strncpy(reply.build, "mccsd " MCCS_VERSION, sizeof(reply.build) - 1);
   if (!status.ok()) {
     Answer(hello.header.request, status, reply);

@@ -26,10 +26,12 @@ struct TenantIdentity {
   std::string cgroup = {};  // at connect time; empty: unknown
 };
 
+using MessageFds = std::array<UniqueFd, wire::kMaxMessageFds>;
+
 struct TenantMessage {
   alignas(8) std::array<std::byte, wire::kMaxMessageBytes> bytes;
   size_t size = 0;
-  std::array<UniqueFd, wire::kMaxMessageFds> fds;
+  MessageFds fds;
 };
 
 class TenantChannel {

@@ -118,7 +118,8 @@ std::optional<RegionSpan> MessageLane::FindDestination(SliceNumber n, const Slic
                               .number = n,
                               .tag = MessageFromTag(tag),
                               .bytes = bytes,
-                              .again = is_known && known->tag == tag});
+                              .again = is_known && known->tag == tag,
+                              .receive = receive_});
   if (found.has_value() && is_known) known->tag = tag;
   if (found.has_value() && !is_known) placed_.push_back({.number = n, .tag = tag});
   return found;

@@ -131,6 +131,7 @@ struct ArrivingSlice {
   uint32_t bytes = 0;
   Landing landing = Landing::kInSlot;  // if it has arrived
   bool again = false;                  // it had a destination before its connection broke
+  RecvLane* receive = nullptr;         // on which it arrives; null: it has arrived
 };
 
 // The stripes of one outgoing message.

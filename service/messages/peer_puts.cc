@@ -159,7 +159,15 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   absl::StatusOr<WindowMemory> window = port->FindInWindow(PartOf(slice));
   if (!window.ok() || window->memory.bytes < slice.bytes) return std::nullopt;
   Device* const device = options_.copies.device;
-  const bool copied = device != nullptr && !IsMapped(*device, window->memory);
+  bool copied = device != nullptr && !IsMapped(*device, window->memory);
+  std::shared_ptr<const void> reached;
+  if (copied && slice.receive != nullptr) {
+    // While a NIC registers the window, puts are copied.
+    absl::StatusOr<std::shared_ptr<const void>> reach =
+        slice.receive->Reach(*window->memory.region);
+    copied = !reach.ok();
+    if (reach.ok()) reached = *std::move(reach);
+  }
   if (copied && window->process == nullptr) return std::nullopt;
   const std::optional<RegionSpan> place =
       copied ? copies_.FindPlace(slice) : window->memory.Part(0, slice.bytes);
@@ -171,7 +179,8 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
                  .rank = slice.tag.pair.destination,
                  .window = *std::move(window),
                  .window_number = slice.tag.number,
-                 .copied = copied};
+                 .copied = copied,
+                 .reached = std::move(reached)};
   // It may be resent on another connection.
   const auto known = std::ranges::find(arriving, slice.number, &Arriving::number);
   if (known != arriving.end()) {

@@ -118,6 +118,7 @@ class PeerPuts {
     WindowMemory window;  // held until it has arrived
     uint64_t window_number = 0;
     bool copied = false;  // it lands elsewhere, and is copied into the window
+    std::shared_ptr<const void> reached = nullptr;  // LaneEnd::Reach: a NIC writes the window
   };
 
   // Sends the pair's front call if possible.

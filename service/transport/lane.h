@@ -122,12 +122,13 @@ class LaneEnd {
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;
   // Whether the lane itself can read (a sender) or write (a receiver) the memory of a region. OK:
   // it can on its present route, as long as the result is held. kUnavailable: not known yet; the
-  // lane's poller is woken when it is. Others: it cannot, and why: slices in the region are a
-  // mistake of the caller, unless the daemon has mapped it.
+  // lane's poller is woken when it is. kUnimplemented: no lane of this kind can. Others: it cannot,
+  // and why. Then slices in the region are a mistake of the caller, unless the daemon has mapped
+  // it.
   // LIFETIME: the region, as for slices (Transport::Forget).
   virtual absl::StatusOr<std::shared_ptr<const void>> Reach(const Region& region) {
     if (region.is_mapped()) return nullptr;
-    return absl::FailedPreconditionError("a stream does not reach memory on a GPU");
+    return absl::UnimplementedError("a stream does not reach memory on a GPU");
   }
   // Sets the DSCP of this and all later connections (Connection::Mark).
   virtual void Mark(uint8_t dscp) = 0;

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "shim/config/diagnostics.h"
+#include "shim/cuda/dma_buf.h"
 #include "shim/cuda/driver_api.h"
 #include "shim/daemon/error_message.h"
 
@@ -147,8 +148,9 @@ std::optional<AddressRange> BufferExports::RangeOf(const wire::BufferRef& ref, u
 }
 
 absl::StatusOr<uint32_t> BufferExports::Register(DaemonClient& client,
-                                                 const wire::RegisterBuffer& message, int fd) {
-  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client.Send(message, fd));
+                                                 const wire::RegisterBuffer& message,
+                                                 const MessageDescriptors& descriptors) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client.Send(message, descriptors));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, client.Await(request, kRegisterTimeout));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
   return registered.buffer_id;
@@ -165,7 +167,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   const bool whole = *kind != MemoryKind::kVirtual || allocations_.Contains(fresh.range);
   if (!whole) return FindVirtual(use);
   MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range));
-  MCCS_ASSIGN_OR_RETURN(const std::optional<BufferRegistration> offer,
+  MCCS_ASSIGN_OR_RETURN(std::optional<BufferRegistration> offer,
                         RegistrationOf(driver_, *kind, fresh.range));
   if (!offer) return Stage(use, *kind);
 
@@ -177,7 +179,9 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   ReleaseFreed();
   has_exports_ =
       true;  // set before the daemon's reply wakes the reader, which then starts the leases
-  MCCS_ASSIGN_OR_RETURN(fresh.id, Register(client_, offer->message, offer->fd.get()));
+  const UniqueFd dma_buf = AddDmaBuf(fresh.range, &offer->message);
+  MCCS_ASSIGN_OR_RETURN(fresh.id, Register(client_, offer->message,
+                                           {.first = offer->fd.get(), .second = dma_buf.get()}));
   if (IsLogged(Verbosity::kInfo, Subsystem::kReg)) {
     LogLine(Verbosity::kInfo,
             absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",
@@ -186,6 +190,26 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   }
   entries_[fresh.range.base] = {fresh, leases_.UsedNow()};
   return Found{fresh, fresh.PlaceOf(address)};
+}
+
+UniqueFd BufferExports::AddDmaBuf(const AddressRange& allocation, wire::RegisterBuffer* message) {
+  if (!client_.wants_dma_bufs()) return UniqueFd();
+  absl::StatusOr<DmaBuf> dma_buf = ExportDmaBuf(driver_, message->device, allocation);
+  if (dma_buf.ok()) {
+    message->has_dma_buf = 1;
+    message->dma_buf_offset = dma_buf->offset;
+    return std::move(dma_buf->descriptor);
+  }
+  const std::string why(dma_buf.status().message());
+  why.copy(message->no_dma_buf, sizeof(message->no_dma_buf) - 1);
+  if (!std::exchange(no_dma_buf_logged_, true) && IsLogged(Verbosity::kWarn)) {
+    LogLine(
+        Verbosity::kWarn,
+        absl::StrCat("memory at 0x", absl::Hex(allocation.base), " has no dma-buf for NICs: ", why,
+                     ". Kernels copy such buffers through memory of the host in collectives "
+                     "over RDMA"));
+  }
+  return UniqueFd();
 }
 
 // Not cached: it costs the daemon nothing, and a new CUDA query is cheap compared with the copies.

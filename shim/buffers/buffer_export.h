@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/address_range.h"
+#include "base/unique_fd.h"
 #include "proto/shim_wire.h"
 #include "shim/buffers/export_leases.h"
 #include "shim/buffers/virtual_allocations.h"
@@ -70,7 +71,8 @@ class BufferExports {
 
   // Registers memory with the daemon; returns its id there. Errors: the daemon's. THREAD: any.
   static absl::StatusOr<uint32_t> Register(DaemonClient& client,
-                                           const wire::RegisterBuffer& message, int fd);
+                                           const wire::RegisterBuffer& message,
+                                           const MessageDescriptors& descriptors);
 
   // The range's place at the daemon; exports the allocation if it is not exported yet. `buffer`:
   // the allocation or mapping that contains the range's beginning; id 0 if it is staged.
@@ -108,6 +110,9 @@ class BufferExports {
   absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
   absl::StatusOr<Found> FindVirtual(const BufferUse& use);
   Found Stage(const BufferUse& use, MemoryKind kind);
+  // The dma-buf of what is registered, or why it has none. LIFETIME of the descriptor: the
+  // result's.
+  UniqueFd AddDmaBuf(const AddressRange& allocation, wire::RegisterBuffer* message);
   Entries::iterator FirstAfter(uint64_t address);
   bool ReleaseRange(const AddressRange& range, bool pinned_too);
   // The releases that must complete before the range is free; nothing if the lock is not available
@@ -144,6 +149,7 @@ class BufferExports {
   VirtualRanges virtual_;
   std::array<bool, kMemoryKinds> staging_logged_{};  // staging of this kind was logged
   bool map_failure_logged_ = false;                  // a failed mapping was logged
+  bool no_dma_buf_logged_ = false;                   // likewise, of a failed export for NICs
 };
 
 // The few allocations that one communicator used last: the hot path's lookup, without the lock.

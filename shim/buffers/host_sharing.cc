@@ -32,7 +32,7 @@ absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, Daemon
   message.bytes = shared.memory.bytes();
   message.address = shared.address;
   const absl::StatusOr<uint32_t> registered =
-      BufferExports::Register(client, message, shared.memory.fd());
+      BufferExports::Register(client, message, {.first = shared.memory.fd()});
   if (!registered.ok()) {
     Free(driver, shared);
     return registered.status();

@@ -38,7 +38,7 @@ uint32_t ProbeMemory::MakeOn(const DeviceBinding& device) {
   static_assert(sizeof(handle) == sizeof(message.handle));
   if (driver_.IpcGetMemHandle(&handle, address) == CUDA_SUCCESS) {
     std::memcpy(message.handle, &handle, sizeof(handle));
-    const absl::StatusOr<uint32_t> buffer = BufferExports::Register(client_, message, /*fd=*/-1);
+    const absl::StatusOr<uint32_t> buffer = BufferExports::Register(client_, message, {});
     if (buffer.ok()) return *buffer;
   }
   driver_.MemFree(address);

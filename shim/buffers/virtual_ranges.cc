@@ -227,7 +227,7 @@ absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(ReservedRange& reserved
     message.buffer_id = reserved_range.id;
     message.offset = chunk.base - reserved_range.range.base;
     message.bytes = chunk.bytes;
-    MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message, fd.get()));
+    MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message, {.first = fd.get()}));
     pending_mappings_.push_back({chunk.base, request});
   }
   return &(reserved_range.chunks[chunk.base] = fresh);

@@ -90,6 +90,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.MemRetainAllocationHandle, "cuMemRetainAllocationHandle");
   may_have(api.MemRelease, "cuMemRelease");
   may_have(api.MemExportToShareableHandle, "cuMemExportToShareableHandle");
+  may_have(api.MemGetHandleForAddressRange, "cuMemGetHandleForAddressRange");
   may_have(api.DeviceTotalMem, "cuDeviceTotalMem_v2");
   may_have(api.DeviceGetAttribute, "cuDeviceGetAttribute");
   may_have(api.MemImportFromShareableHandle, "cuMemImportFromShareableHandle");

@@ -67,6 +67,8 @@ struct DriverApi {
                                          CUmemAllocationHandleType as, unsigned long long flags);
   CUresult (*MemImportFromShareableHandle)(CUmemGenericAllocationHandle* handle, void* shared,
                                            CUmemAllocationHandleType type);
+  CUresult (*MemGetHandleForAddressRange)(void* handle, CUdeviceptr address, size_t bytes,
+                                          CUmemRangeHandleType type, unsigned long long flags);
   CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
   CUresult (*DeviceGetAttribute)(int* value, CUdevice_attribute attribute, CUdevice device);
   CUresult (*DeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer);

@@ -42,20 +42,25 @@ std::thread StartThreadWithoutSignals(Function function) {
   return thread;
 }
 
-// Sends one packet, with a descriptor if `fd` is valid.
-ssize_t SendOnce(int socket, iovec data, int fd) {
+// Sends one packet.
+ssize_t SendOnce(int socket, iovec data, const MessageDescriptors& descriptors) {
+  int fds[wire::kMaxMessageFds];
+  size_t count = 0;
+  for (const int fd : {descriptors.first, descriptors.second}) {
+    if (fd >= 0) fds[count++] = fd;
+  }
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  if (fd >= 0) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {};
+  if (count > 0) {
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     cmsghdr* part = CMSG_FIRSTHDR(&message);
     part->cmsg_level = SOL_SOCKET;
     part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+    part->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(part), fds, count * sizeof(int));
   }
   return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
@@ -140,6 +145,7 @@ absl::Status DaemonClient::Greet() {
   }
   MCCS_ASSIGN_OR_RETURN(const auto greeting, reply->As<wire::HelloReply>());
   stages_messages_ = greeting.stages_messages != 0;
+  wants_dma_bufs_ = greeting.wants_dma_bufs != 0;
   if (!reply->fds[0].valid() || !reply->fds[1].valid()) {
     return absl::InternalError("invalid greeting of the daemon: no session region or no doorbell");
   }
@@ -166,7 +172,8 @@ void DaemonClient::CloseInForkedChild() {
 
 // ---- Requests --------------------------------------------------------------------------------
 
-absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, int fd) {
+absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes,
+                                                 const MessageDescriptors& descriptors) {
   uint64_t request;
   {
     std::lock_guard lock(mutex_);
@@ -175,17 +182,17 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, in
     pending_[request];
   }
   static_cast<wire::MessageHeader*>(message)->request = request;
-  if (SendWhole(message, bytes, fd)) return request;
+  if (SendWhole(message, bytes, descriptors)) return request;
   IgnoreReply(request);
   std::lock_guard lock(mutex_);
   return DeepCopy(death_status_);
 }
 
-bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
+bool DaemonClient::SendWhole(void* message, size_t bytes, const MessageDescriptors& descriptors) {
   const auto until = std::chrono::steady_clock::now() + kSendTimeout;
   ssize_t sent;
   do {
-    sent = SendOnce(socket_.get(), {message, bytes}, fd);
+    sent = SendOnce(socket_.get(), {message, bytes}, descriptors);
   } while (sent < 0 && errno == EINTR && std::chrono::steady_clock::now() < until);
   if (sent == static_cast<ssize_t>(bytes)) return true;
   if (errno == EAGAIN || errno == EINTR) {

@@ -40,6 +40,12 @@ struct Reply {
   absl::StatusOr<Message> As() const;
 };
 
+// Descriptors that a message brings, in this order; −1: none.
+struct MessageDescriptors {
+  int first = -1;
+  int second = -1;
+};
+
 // THREAD: any, unless stated otherwise.
 class DaemonClient {
  public:
@@ -52,21 +58,21 @@ class DaemonClient {
   // REQUIRES: no thread waits for a reply.
   ~DaemonClient();
 
-  // Sends a request, with a descriptor if `fd` is valid, and returns its number. Every number must
+  // Sends a request with descriptors, and returns its number. Every number must
   // be passed to one of Await, Poll, Cancel and IgnoreReply. A daemon whose socket stays full for
   // kSendTimeout counts as dead.
   static constexpr std::chrono::milliseconds kSendTimeout{1000};
   template <typename Message>
-  absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
+  absl::StatusOr<uint64_t> Send(Message message, const MessageDescriptors& descriptors = {}) {
     message.header = {Message::kKind, sizeof(Message), 0};
-    return SendBytes(&message, sizeof(Message), fd);
+    return SendBytes(&message, sizeof(Message), descriptors);
   }
 
   // Sends a message without a reply. Does nothing if the daemon is dead.
   template <typename Message>
   void SendOneWay(Message message) {
     message.header = {Message::kKind, sizeof(Message), 0};
-    if (!dead()) (void)SendWhole(&message, sizeof(Message), -1);
+    if (!dead()) (void)SendWhole(&message, sizeof(Message), {});
   }
 
   // Blocks until the reply arrives, the request is cancelled, the daemon dies (kUnavailable) or
@@ -110,6 +116,9 @@ class DaemonClient {
   // The daemon maps no GPU memory: what it sends and receives is staged in memory of the host.
   bool stages_messages() const { return stages_messages_; }
 
+  // NICs of the host reach memory on GPUs by dma-bufs.
+  bool wants_dma_bufs() const { return wants_dma_bufs_; }
+
   // The image of the kernel that runs plans.
   const KernelImageFile& kernel_image() const { return kernel_image_; }
 
@@ -124,9 +133,10 @@ class DaemonClient {
 
   absl::Status Dial();
   absl::Status Greet();
-  absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes, int fd);
+  absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes,
+                                     const MessageDescriptors& descriptors);
   // False: the connection is broken, and this is published.
-  bool SendWhole(void* message, size_t bytes, int fd);
+  bool SendWhole(void* message, size_t bytes, const MessageDescriptors& descriptors);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
   // Runs the callback until a message can be read.
@@ -138,6 +148,7 @@ class DaemonClient {
 
   const std::string socket_path_;
   bool stages_messages_ = false;
+  bool wants_dma_bufs_ = false;
   KernelImageFile kernel_image_;
   UniqueFd socket_;
   UniqueFd doorbell_;

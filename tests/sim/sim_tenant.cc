@@ -1,5 +1,6 @@
 #include "tests/sim/sim_tenant.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +27,11 @@ class SimChannel final : public TenantChannel {
     std::copy_n(bytes.begin(), message->size, message->bytes.begin());
     wire::MessageHeader header{};
     std::memcpy(&header, message->bytes.data(), std::min(message->size, sizeof(header)));
-    if (header.kind == wire::MessageKind::kMapChunk && !pipe_->descriptors.empty()) {
+    const bool has_descriptor =
+        header.kind == wire::MessageKind::kMapChunk ||
+        (header.kind == wire::MessageKind::kRegisterBuffer &&
+         reinterpret_cast<const wire::RegisterBuffer*>(message->bytes.data())->has_dma_buf != 0);
+    if (has_descriptor && !pipe_->descriptors.empty()) {
       message->fds[0] = std::move(pipe_->descriptors.front());
       pipe_->descriptors.pop_front();
     }
@@ -174,6 +179,10 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
   switch (header.kind) {
     case wire::MessageKind::kHelloReply:
       session_ = MapFirst(answer);
+      wants_dma_bufs_ = As<wire::HelloReply>(answer).wants_dma_bufs != 0;
+      for (const std::span<std::byte> memory : std::exchange(unregistered_, {})) {
+        Register(memory.data(), memory.size());
+      }
       break;
     case wire::MessageKind::kUniqueIdReply:
       std::memcpy(&unique_id_, As<wire::UniqueIdReply>(answer).unique_id, sizeof(unique_id_));
@@ -226,6 +235,7 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
     }
     case wire::MessageKind::kCopyMemory: {
       const auto request = As<wire::CopyMemory>(answer);
+      ++copies_requested_;
       if (holds_copies_) {
         held_copies_.push_back(request.copy);
         break;
@@ -259,6 +269,10 @@ void SimTenant::AnswerHeldCopies() {
 void SimTenant::RequestUniqueId() { Send(wire::GetUniqueId{}); }
 
 void SimTenant::Register(std::byte* memory, uint64_t bytes) {
+  if (!importer_.maps_gpu_memory() && !connected()) {  // the daemon may want dma-bufs
+    unregistered_.emplace_back(memory, bytes);
+    return;
+  }
   RegisterAs(memory, bytes, /*of_host=*/false);
   if (!importer_.maps_gpu_memory()) RegisterAs(memory, bytes, /*of_host=*/true);
 }
@@ -270,6 +284,14 @@ void SimTenant::RegisterAs(std::byte* memory, uint64_t bytes, bool of_host) {
   message.address = reinterpret_cast<uint64_t>(memory);
   const auto handle = importer_.Register({memory, bytes}, process_, of_host);
   std::memcpy(message.handle, handle.data(), sizeof(message.handle));
+  if (wants_dma_bufs_ && !of_host) {
+    // Fake NICs find the memory by its address.
+    message.has_dma_buf = no_dma_bufs_.empty() ? 1 : 0;
+    no_dma_bufs_.copy(message.no_dma_buf, sizeof(message.no_dma_buf) - 1);
+    if (message.has_dma_buf != 0) {
+      pipe_->descriptors.emplace_back(open("/dev/null", O_RDWR | O_CLOEXEC));
+    }
+  }
   registering_[Send(message)] = {memory, of_host};
 }
 

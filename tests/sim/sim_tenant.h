@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ namespace mccs {
 // The two queues of an in-memory control connection.
 struct SimPipe {
   std::deque<std::vector<std::byte>> to_daemon;
-  std::deque<UniqueFd> descriptors;  // one for each MapChunk in `to_daemon`, in order
+  // One for each MapChunk, and each RegisterBuffer with a dma-buf, in `to_daemon`, in order.
+  std::deque<UniqueFd> descriptors;
   struct Answer {
     std::vector<std::byte> bytes;
     std::vector<UniqueFd> fds;
@@ -141,6 +143,13 @@ class SimTenant {
   void Release(const std::byte* memory);
   bool IsReleased(const std::byte* memory) const { return released_.contains(memory); }
 
+  // Its GPU exports no dma-bufs, for this reason.
+  void HasNoDmaBufs(const std::string& why) { no_dma_bufs_ = why; }
+  // The daemon asked for dma-bufs.
+  bool wants_dma_bufs() const { return wants_dma_bufs_; }
+  // Puts into windows that the daemon asked it to copy.
+  uint64_t copies_requested() const { return copies_requested_; }
+
   // Registered memory that later calls of Init name as the probe of the GPU.
   void SetProbe(const std::byte* memory) { probe_ = memory; }
   // How it answers when the daemon asks it to map memory.
@@ -200,6 +209,9 @@ class SimTenant {
   uint64_t maps_requested_ = 0;
   bool holds_copies_ = false;
   std::vector<uint64_t> held_copies_;  // numbers
+  uint64_t copies_requested_ = 0;
+  bool wants_dma_bufs_ = false;
+  std::string no_dma_bufs_;
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
   struct Registration {
@@ -211,6 +223,7 @@ class SimTenant {
   // The record of a call, with memory that the daemon or a kernel can use.
   wire::WorkRecord RecordFor(const SimRank& rank, const SimCall& call) const;
 
+  std::vector<std::span<std::byte>> unregistered_;  // until it is connected
   std::map<uint64_t, Registration> registering_;
   std::map<const std::byte*, std::map<bool, uint32_t>> registered_;  // until all are answered
   std::map<uint32_t, uint32_t> of_host_;                             // by the id of the same memory

@@ -328,6 +328,11 @@ absl::StatusOr<bool> OperationLoop::Start(uint64_t key) {
   if (unused_.empty()) unused_.push_back(std::make_unique<Running>());
   Running& next = *unused_.back();
   Operation operation = Bind(call, std::move(plan), next);
+  MCCS_ASSIGN_OR_RETURN(const bool prepared, executor_->Prepare(operation));
+  if (!prepared) {
+    if (!running()) state_ = LoopState::kWaitingNics;
+    return false;
+  }
   next.signature = signature_;
   next.key = last_key_ = key;
   next.bytes = BufferBytes(calls_);

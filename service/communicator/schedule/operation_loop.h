@@ -39,6 +39,7 @@ enum class LoopState : uint8_t {
   kWaitingReady,  // all have; a stream must still write its ready word, without a doorbell
   kWaitingQuota,  // all is ready; the tenant's quota delays it; its release sends no wake-up
   kWaitingPlan,   // all is ready; its plan is being built, in this and the next turns
+  kWaitingNics,   // all is ready; NICs register its buffers, and lanes are woken by the end of that
   kRunning,
 };
 
@@ -111,6 +112,8 @@ class OperationLoop {
   LocalRankStatus LocalStatus() const;
 
   LoopState state() const { return state_; }
+  // See Executor: of this strategy.
+  const std::string& staged() const { return executor_->staged(); }
   // Operations completed on this host; the current one has the next number.
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }

@@ -1,7 +1,9 @@
 #include "service/device/gpu/gpu_importer.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -37,9 +39,35 @@ absl::StatusOr<UniqueFd> Duplicate(int fd) {
                    "; raise mccsd's limit of open files"));
 }
 
+// The kernel checks the rest when a NIC registers it.
+absl::Status CheckDmaBuf(const BufferExport& offer) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (offer.address % page != offer.dma_buf_offset % page) {
+    return ImportRejected(offer.owner, "its position in its dma-buf does not match its address");
+  }
+  if (offer.bytes > UINT64_MAX - offer.address || offer.bytes > UINT64_MAX - offer.dma_buf_offset) {
+    return ImportRejected(offer.owner, "it exceeds the address space");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsGpuFile(int fd) { return IsCharacterDevice(fd, kNvidiaMajor); }
+
+bool DescribesDmaBuf(std::string_view fdinfo) {
+  // Only dma-bufs have this line, and names that a process chooses follow it.
+  return fdinfo.find("\nexp_name:\t") != std::string_view::npos;
+}
+
+bool IsDmaBuf(int fd) {
+  const UniqueFd info(
+      open(absl::StrCat("/proc/self/fdinfo/", fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!info.valid()) return false;
+  std::array<char, 1024> text;
+  const ssize_t got = read(info.get(), text.data(), text.size());
+  return got > 0 && DescribesDmaBuf({text.data(), static_cast<size_t>(got)});
+}
 
 absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& offer) {
   const bool descriptor = offer.kind != wire::ExportKind::kCudaIpc;
@@ -62,6 +90,13 @@ absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& 
     MCCS_ASSIGN_OR_RETURN(own, Duplicate(offer.fd.get()));
   }
   memory->SetKernelAccess(KernelAccessOf(offer), std::move(own));
+  if (memory->is_mapped()) return memory;
+  memory->SetNoDmaBuf(offer.no_dma_buf);
+  if (!offer.dma_buf.valid()) return memory;
+  MCCS_RETURN_IF_ERROR(CheckDmaBuf(offer));
+  MCCS_ASSIGN_OR_RETURN(UniqueFd dma_buf, Duplicate(offer.dma_buf.get()));
+  // NICs name the memory by the tenant's address: it is as well aligned as CUDA's large pages.
+  memory->SetDmaBuf({.offset = offer.dma_buf_offset, .address = offer.address}, std::move(dma_buf));
   return memory;
 }
 

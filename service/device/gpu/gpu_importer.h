@@ -1,10 +1,12 @@
 // Tenants' memory on GPUs, which only kernels of the tenants reach: the daemon has no CUDA context,
 // and cannot check what a handle refers to. A process that opens the handle of another rank checks
-// its size. Memory of the host is mapped, for sends and receives.
+// its size. NICs reach it if the tenant gives its dma-buf. Memory of the host is mapped, for sends
+// and receives.
 #ifndef MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
 
 #include <memory>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "service/device/memory_mapper.h"
@@ -14,6 +16,10 @@ namespace mccs {
 // Whether the descriptor is a file of NVIDIA's driver, as those of virtual memory are. Closing it
 // does not call a process.
 bool IsGpuFile(int fd);
+// Whether the descriptor is a dma-buf. No process is asked, as above. Needs /proc.
+bool IsDmaBuf(int fd);
+// The same for the text of its file in /proc/self/fdinfo.
+bool DescribesDmaBuf(std::string_view fdinfo);
 
 // Errors: kInvalidArgument: invalid offer; kUnimplemented: a range of several allocations.
 class GpuImporter final : public MemoryImporter {

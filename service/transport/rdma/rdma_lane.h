@@ -24,6 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "service/transport/lane.h"
 #include "service/transport/rdma/peer_pairs.h"
 #include "service/transport/rdma/rdma_lane_link.h"
@@ -86,8 +87,14 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
       if (!next.ok()) return absl::FailedPreconditionError(next.status().message());
       domain = *std::move(next);
     }
+    const NicAttributes& nic = domain->attributes();
+    if (!region.is_mapped() && !nic.no_dma_bufs.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("RDMA device ", nic.device, ": ", nic.no_dma_bufs));
+    }
     const std::shared_ptr<RegisteredMemory> memory = shared_.memory.Use(region, domain, *this);
-    if (!memory->ready()) return memory->status();
+    if (memory->pending()) return memory->status();
+    if (!memory->ready()) return absl::FailedPreconditionError(memory->status().message());
     return memory;
   }
   void Attach(std::unique_ptr<Connection> connection) override {

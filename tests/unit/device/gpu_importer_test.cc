@@ -101,6 +101,57 @@ TEST(GpuImporter, KnowsTheFilesOfTheDriver) {
   EXPECT_FALSE(IsGpuFile(-1));
 }
 
+TEST(GpuImporter, NicsNameMemoryWithADmaBufByTheTenantsAddress) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  BufferExport offer = Offer(wire::ExportKind::kCudaIpc);
+  offer.address = kAddress + 512;
+  offer.dma_buf = memory.TakeFd();
+  offer.dma_buf_offset = 512;
+  auto imported = GpuImporter().Import(offer);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_FALSE((*imported)->is_mapped());
+  EXPECT_EQ((*imported)->nic_address(), kAddress + 512);
+  const Region::DmaBuf* const dma_buf = (*imported)->dma_buf();
+  ASSERT_NE(dma_buf, nullptr);
+  EXPECT_EQ(dma_buf->offset, 512u);
+  EXPECT_NE(dma_buf->descriptor, offer.dma_buf.get()) << "the offer's is closed";
+  const int kept = dma_buf->descriptor;
+  EXPECT_EQ(lseek(kept, 0, SEEK_END), static_cast<off_t>(kBytes));
+  imported->reset();
+  EXPECT_EQ(lseek(kept, 0, SEEK_END), -1);
+}
+
+TEST(GpuImporter, MemoryWithoutADmaBufKeepsTheReason) {
+  BufferExport offer = Offer(wire::ExportKind::kCudaIpc);
+  offer.no_dma_buf = "the GPU has none";
+  const auto imported = GpuImporter().Import(offer);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ((*imported)->dma_buf(), nullptr);
+  EXPECT_EQ((*imported)->nic_address(), 0u);
+  EXPECT_EQ((*imported)->no_dma_buf(), "the GPU has none");
+}
+
+// The kernel demands it of NICs; an overflow could let a NIC reach other addresses of its domain.
+TEST(GpuImporter, RejectsADmaBufThatDoesNotFitTheAddress) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  BufferExport offer = Offer(wire::ExportKind::kCudaIpc);
+  offer.dma_buf = memory.TakeFd();
+  offer.dma_buf_offset = 1;
+  ExpectRejected(offer, "position in its dma-buf");
+  offer.dma_buf_offset = 0;
+  offer.address = UINT64_MAX - kBytes / 4 * 3 + 1;
+  ExpectRejected(offer, "address space");
+}
+
+// No driver exports one here.
+TEST(GpuImporter, KnowsDmaBufsByTheirDescriptionInProc) {
+  EXPECT_TRUE(DescribesDmaBuf("pos:\t0\nflags:\t02\nsize:\t4096\ncount:\t1\nexp_name:\tnvidia\n"));
+  EXPECT_FALSE(DescribesDmaBuf("pos:\t0\nflags:\t02\nname:\texp_name:\n"));
+  EXPECT_FALSE(IsDmaBuf(SharedRegion::Create("test", kBytes)->fd()));
+  EXPECT_FALSE(IsDmaBuf(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)).get()));
+  EXPECT_FALSE(IsDmaBuf(-1));
+}
+
 TEST(GpuImporter, RangesOfSeveralAllocationsAreLeftToStaging) {
   EXPECT_EQ(GpuImporter().Reserve(kBytes).status().code(), absl::StatusCode::kUnimplemented);
 }

@@ -3,6 +3,8 @@
 #ifndef MCCS_TESTS_UNIT_DEVICE_LOCAL_IMPORTER_H_
 #define MCCS_TESTS_UNIT_DEVICE_LOCAL_IMPORTER_H_
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -56,6 +58,12 @@ class LocalImporter final : public MemoryImporter {
     const bool mapped = maps_gpu_memory_ || found->second.of_host;
     auto region = std::make_unique<LocalMemory>(mapped ? memory.data() : nullptr, memory.size());
     if (offer.address != 0) region->SetKernelAccess(KernelAccessOf(offer));
+    if (mapped) return region;
+    region->SetNoDmaBuf(offer.no_dma_buf);
+    if (offer.dma_buf.valid()) {
+      region->SetDmaBuf({.offset = offer.dma_buf_offset, .address = offer.address},
+                        UniqueFd(dup(offer.dma_buf.get())));
+    }
     return region;
   }
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {

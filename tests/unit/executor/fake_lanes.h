@@ -59,8 +59,11 @@ class ManualDevice final : public Device {
     PendingMemOps::OnFinished({.token = failed.token, .error = &error});
   }
 
+  bool lanes_reach_buffers() const override { return lanes_reach; }
+
   size_t room = 1000;
   size_t submitted = 0;
+  bool lanes_reach = true;
 
  private:
   MemoryMapper mapper_{std::make_unique<LocalImporter>(), nullptr};
@@ -110,9 +113,16 @@ class FakeSendLane final : public SendLane {
     return Read(acknowledged_++);
   }
 
+  absl::StatusOr<std::shared_ptr<const void>> Reach(const Region&) override {
+    if (!reach.ok()) return reach;
+    return held;
+  }
+
   SliceNumber credit = kNoLimit;
   SliceNumber copied = 0;  // the lane has copied all slices below
   absl::Status failure;
+  absl::Status reach;
+  std::shared_ptr<const void> held = std::make_shared<int>(0);
 
  private:
   struct Slice {

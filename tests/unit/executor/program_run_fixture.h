@@ -94,13 +94,16 @@ class ProgramRunFixture : public testing::Test {
       outputs_[r].assign(count, -1);
       ranks_[r] = {.input = SpanOf(inputs_[r]), .output = SpanOf(outputs_[r])};
     }
-    start_status_ = executor_.Start({.plan = plan_,
-                                     .skew = kSkew,
-                                     .binding = {.geometry = &*geometry_,
-                                                 .ranks = ranks_,
-                                                 .bytes = count * sizeof(int32_t),
-                                                 .type = DataType::kInt32},
-                                     .tag = TagOf(kOurCall)});
+    operation_ = {.plan = plan_,
+                  .skew = kSkew,
+                  .binding = {.geometry = &*geometry_,
+                              .ranks = ranks_,
+                              .bytes = count * sizeof(int32_t),
+                              .type = DataType::kInt32},
+                  .tag = TagOf(kOurCall)};
+    const absl::StatusOr<bool> prepared = executor_.Prepare(operation_);
+    start_status_ = prepared.status();
+    if (prepared.ok() && *prepared) start_status_ = executor_.Start(operation_);
   }
   bool done() const { return !executor_.running(); }
 
@@ -143,7 +146,8 @@ class ProgramRunFixture : public testing::Test {
   FakeSendLane& send_ = lanes_.to(kPeer.value());
   FakeRecvLane& receive_ = lanes_.from(kPeer.value());
   Executor executor_{device_, lanes_, kShape, /*channels=*/1};
-  absl::Status start_status_;
+  Operation operation_;
+  absl::Status start_status_;  // also OK if it is not prepared yet
   std::shared_ptr<const Plan> plan_;
   std::optional<Geometry> geometry_;
   std::vector<int32_t> inputs_[2], outputs_[2];

@@ -521,6 +521,68 @@ TEST_F(ProgramRunPeers, FailsWithoutMemoryForLane) {
   }
 }
 
+// ---- Memory that lanes may not reach ------------------------------------------------------------
+
+class ProgramRunForms : public ProgramRunFixture {
+ protected:
+  ProgramRunForms() { device_.lanes_reach = false; }
+  static std::vector<Step> SendsTheInput() { return {Sends(kFirstInput)}; }
+  // Runs one operation, whose slice is the first input.
+  void RunOne(bool staged) {
+    const size_t copies = device_.submitted;
+    Turn();
+    FinishAllAndTurn();
+    EXPECT_EQ(device_.submitted - copies, staged ? 1u : 0u);
+    EXPECT_EQ(send_.Acknowledge(), Slice(0));
+    Turn();
+    EXPECT_TRUE(done());
+  }
+};
+
+TEST_F(ProgramRunForms, SlicesLeaveFromBuffersThatLanesReach) {
+  Start(SendsTheInput(), 1);
+  const long held = send_.held.use_count();
+  EXPECT_GT(held, 1) << "while the operation runs";
+  RunOne(/*staged=*/false);
+  EXPECT_EQ(send_.held.use_count(), held - 1);
+  EXPECT_EQ(executor_.staged(), "");
+  EXPECT_EQ(lanes_.stagings, 0);
+}
+
+TEST_F(ProgramRunForms, OtherOperationsRunStagedWithTheReason) {
+  send_.reach = absl::FailedPreconditionError("no dma-buf");
+  Start(SendsTheInput(), 1);
+  RunOne(/*staged=*/true);
+  EXPECT_EQ(executor_.staged(), "no dma-buf");
+  send_.reach = absl::UnimplementedError("a stream");
+  ASSERT_TRUE(*executor_.Prepare(operation_));
+  ASSERT_TRUE(executor_.Start(operation_).ok());
+  RunOne(/*staged=*/true);
+  EXPECT_EQ(executor_.staged(), "") << "as expected of streams";
+}
+
+TEST_F(ProgramRunForms, EachOperationHasItsForm) {
+  Start(SendsTheInput(), 1);
+  RunOne(/*staged=*/false);
+  for (const bool staged : {true, false, true}) {
+    send_.reach = staged ? absl::FailedPreconditionError("no dma-buf") : absl::OkStatus();
+    ASSERT_TRUE(*executor_.Prepare(operation_));
+    ASSERT_TRUE(executor_.Start(operation_).ok());
+    RunOne(staged);
+  }
+}
+
+TEST_F(ProgramRunForms, AnOperationWaitsUntilItsLanesKnow) {
+  send_.reach = absl::UnavailableError("the registration is in progress");
+  Start(SendsTheInput(), 1);
+  EXPECT_TRUE(done()) << "not started";
+  EXPECT_FALSE(*executor_.Prepare(operation_));
+  send_.reach = absl::OkStatus();
+  EXPECT_TRUE(*executor_.Prepare(operation_));
+  ASSERT_TRUE(executor_.Start(operation_).ok());
+  RunOne(/*staged=*/false);
+}
+
 TEST_F(ProgramRunPeers, AProgramWithoutStepsIsDoneAtOnce) {
   Start({}, 3);
   EXPECT_TRUE(start_status_.ok());

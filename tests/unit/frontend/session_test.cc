@@ -92,6 +92,33 @@ TEST_F(SessionTest, AGreetingBringsTheImageIfKernelsRunPlans) {
   }
 }
 
+TEST_F(SessionTest, DmaBufsAreWantedIfNicsCanRegisterThem) {
+  const std::pair<SimWorldOptions, uint32_t> worlds[] = {
+      {{.hosts = 1, .verbs = FakeVerbsOptions{}, .kernels = true}, 1},
+      {{.hosts = 1, .verbs = FakeVerbsOptions{.no_dma_bufs = "it cannot"}, .kernels = true}, 0},
+      {{.hosts = 1, .verbs = FakeVerbsOptions{}}, 0},
+      {{.hosts = 1, .kernels = true}, 0}};
+  for (const auto& [options, wanted] : worlds) {
+    if (std::getenv("MCCS_SIM_DEVICE") != nullptr && !options.kernels) continue;
+    if (std::getenv("MCCS_SIM_TRANSPORT") != nullptr && !options.verbs.has_value()) continue;
+    SimWorld world(options);
+    RawTenant tenant(world, 0, {"blue", 500});
+    const std::optional<wire::HelloReply> reply = tenant.Hello();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->wants_dma_bufs, wanted);
+  }
+}
+
+TEST_F(OpenSessionTest, RejectsADmaBufWithoutADescriptor) {
+  wire::RegisterBuffer message{};
+  message.kind = wire::ExportKind::kCudaIpc;
+  message.bytes = message.address = 4096;
+  message.has_dma_buf = 1;
+  const auto reply = Ask<wire::RegisterReply>(message);
+  EXPECT_EQ(reply.status.error, wire::ErrorClass::kInvalidArgument);
+  EXPECT_THAT(reply.status.text, HasSubstr("descriptor of the buffer's dma-buf"));
+}
+
 TEST_F(SessionTest, AGreetingBringsNoImageOtherwise) {
   if (std::getenv("MCCS_SIM_DEVICE") != nullptr) GTEST_SKIP() << "kernels run plans everywhere";
   const std::optional<wire::HelloReply> reply = tenant_.Hello();

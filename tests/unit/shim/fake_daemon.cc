@@ -49,20 +49,22 @@ void ReduceAll(ReduceOp op, const std::vector<std::byte*>& inputs, size_t count,
   }
 }
 
-ssize_t ReceiveWithFd(int socket, std::vector<unsigned char>& bytes, UniqueFd* fd) {
+ssize_t ReceiveWithFds(int socket, std::vector<unsigned char>& bytes, std::vector<UniqueFd>* fds) {
   iovec data{bytes.data(), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)];
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   const ssize_t received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  fd->Reset();
+  fds->clear();
   if (cmsghdr* part = received > 0 ? CMSG_FIRSTHDR(&message) : nullptr) {
-    int sent = -1;
-    std::memcpy(&sent, CMSG_DATA(part), sizeof(sent));
-    fd->Reset(sent);
+    for (size_t i = 0; i < (part->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
+      int sent = -1;
+      std::memcpy(&sent, CMSG_DATA(part) + i * sizeof(int), sizeof(sent));
+      fds->emplace_back(sent);
+    }
   }
   return received;
 }
@@ -144,7 +146,7 @@ void FakeDaemon::Accept() {
 void FakeDaemon::Read(Session& session) {
   if (reading_stopped_) return;
   std::vector<unsigned char> bytes(wire::kMaxMessageBytes);
-  const ssize_t received = ReceiveWithFd(session.socket.get(), bytes, &session.received);
+  const ssize_t received = ReceiveWithFds(session.socket.get(), bytes, &session.received);
   if (received == 0) session.gone = true;
   if (received <= 0) return;
   bytes.resize(static_cast<size_t>(received));
@@ -175,6 +177,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
       reply.stages_messages = maps_gpu_memory_ ? 0 : 1;
+      reply.wants_dma_bufs = wants_dma_bufs_ ? 1 : 0;
       std::vector<int> fds{session.memory.fd(), session.doorbell.get()};
       reply.kernel_image_bytes = image_.bytes;
       std::strncpy(reply.kernel_architectures, image_.architectures.c_str(),

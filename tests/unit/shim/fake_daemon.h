@@ -44,6 +44,8 @@ class FakeDaemon {
   void GiveKernelImage(UniqueFd file, uint64_t bytes, const std::string& architectures);
   // From the next session on it maps no GPU memory.
   void MapNoGpuMemory() { maps_gpu_memory_ = false; }
+  // From the next session on it wants dma-bufs of GPU memory.
+  void WantDmaBufs() { wants_dma_bufs_ = true; }
   // The ranks of the next communicators have this role, and stage their collectives for this
   // reason; empty: they do not.
   void SetKernelUse(wire::KernelRole role, const std::string& staged = "");
@@ -72,6 +74,12 @@ class FakeDaemon {
   size_t CapturedGroupsOf(int rank);  // of the newest communicator, without released ones
   int CountOf(wire::MessageKind kind);
   std::vector<wire::RegisterWindow> Windows();
+  struct RegisteredBuffer {
+    wire::RegisterBuffer message;
+    std::vector<uint64_t>
+        files;  // inodes of the message's descriptors that the daemon has not used
+  };
+  std::vector<RegisteredBuffer> Registered();
   std::vector<wire::GpuFailed> GpuFailures();
   wire::CommInit LastInit();
   wire::CommSplit LastSplit();
@@ -128,7 +136,7 @@ class FakeDaemon {
     SharedRegion memory;
     std::map<uint32_t, std::shared_ptr<std::byte>> buffers;  // unmapped with the last owner
     std::map<uint32_t, size_t> ranges;       // bytes of the buffers that consist of chunks
-    UniqueFd received;                       // from the current message
+    std::vector<UniqueFd> received;          // from the current message
     std::map<uint32_t, uint64_t> releasing;  // requests to release buffers, by buffer
     uint32_t next_buffer = 1;
     uint32_t next_comm = 0;
@@ -183,6 +191,7 @@ class FakeDaemon {
   std::atomic<bool> hold_rings_{false};
   std::atomic<bool> reading_stopped_{false};
   std::atomic<bool> maps_gpu_memory_{true};
+  std::atomic<bool> wants_dma_bufs_{false};
   std::atomic<wire::MessageKind> ignored_kind_{};
   std::atomic<wire::ErrorClass> request_error_{wire::ErrorClass::kNone};
   std::atomic<wire::ErrorClass> window_error_{wire::ErrorClass::kNone};
@@ -202,6 +211,7 @@ class FakeDaemon {
   std::map<int, std::vector<wire::WorkRecord>> records_;
   std::map<wire::MessageKind, int> counts_;
   std::vector<wire::RegisterWindow> windows_;
+  std::vector<RegisteredBuffer> registered_;
   std::vector<wire::GpuFailed> gpu_failures_;
   wire::CommInit last_init_{};
   wire::CommSplit last_split_{};

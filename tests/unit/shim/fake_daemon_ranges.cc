@@ -1,6 +1,7 @@
 // The fake daemon's buffers, contiguous or made of chunks.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <memory>
@@ -40,8 +41,16 @@ void FakeDaemon::FailChunks(const std::string& why) {
 void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& message) {
   auto reply = ErrorReply<wire::RegisterReply>(request_error_);
   reply.buffer_id = session.next_buffer++;
-  const UniqueFd memory = message.kind == wire::ExportKind::kCudaIpc ? OpenIpcHandle(message.handle)
-                                                                     : std::move(session.received);
+  const UniqueFd memory = message.kind == wire::ExportKind::kCudaIpc
+                              ? OpenIpcHandle(message.handle)
+                              : std::move(session.received.at(0));
+  // By its inode.
+  std::vector<uint64_t> files;
+  for (const UniqueFd& fd : session.received) {
+    struct stat file {};
+    if (fd.valid() && fstat(fd.get(), &file) == 0) files.push_back(file.st_ino);
+  }
+  registered_.push_back({message, files});
   session.buffers[reply.buffer_id] =
       Map(message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get());
   Answer(session, message.header.request, reply);
@@ -50,6 +59,11 @@ void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& messag
 void FakeDaemon::OnRegisterWindow(Session& session, const wire::RegisterWindow& message) {
   windows_.push_back(message);
   Answer(session, message.header.request, ErrorReply<wire::Done>(window_error_));
+}
+
+std::vector<FakeDaemon::RegisteredBuffer> FakeDaemon::Registered() {
+  std::lock_guard lock(mutex_);
+  return registered_;
 }
 
 std::vector<wire::RegisterWindow> FakeDaemon::Windows() {
@@ -73,7 +87,7 @@ void FakeDaemon::OnMapChunk(Session& session, const wire::MapChunk& message) {
   } else {
     MCCS_CHECK(message.offset + message.bytes <= session.ranges.at(message.buffer_id));
     std::byte* const place = session.buffers.at(message.buffer_id).get() + message.offset;
-    const UniqueFd memory = std::move(session.received);
+    const UniqueFd memory = std::move(session.received.at(0));
     MCCS_CHECK(mmap(place, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                     memory.get(), 0) == place);
   }

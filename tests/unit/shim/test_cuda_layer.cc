@@ -222,6 +222,12 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigne
   return MCCS_NEXT(cuIpcOpenMemHandle)(address, handle, flags);
 }
 
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags) {
+  MCCS_FAIL_IF_REQUESTED(cuMemGetHandleForAddressRange);
+  return MCCS_NEXT(cuMemGetHandleForAddressRange)(handle, address, bytes, type, flags);
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   MCCS_FAIL_IF_REQUESTED(cuDevicePrimaryCtxRetain);
   return MCCS_NEXT(cuDevicePrimaryCtxRetain)(context, device);

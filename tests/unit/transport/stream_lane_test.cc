@@ -198,7 +198,7 @@ TEST(StreamRecvLane, DoesNotWriteForShortSlicesThatLeaveCredit) {
 TEST(StreamLane, MemoryOnAGpuIsRejectedOrLandsInASlot) {
   const GpuMemoryOfTest buffer(std::vector<std::byte>(100));
   StreamSendLane sender({}, kShape);
-  EXPECT_THAT(std::string(sender.Reach(buffer).status().message()), HasSubstr("GPU"));
+  EXPECT_TRUE(absl::IsUnimplemented(sender.Reach(buffer).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(sender.Post(WholeOf(buffer), {}).status()));
   std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
   StreamRecvLane receiver({}, kShape, SpanOf(slots));

@@ -90,6 +90,7 @@ class FakeDomain final : public ProtectionDomain {
     if (dma_buf && !nic_.attributes().no_dma_bufs.empty()) {
       return absl::UnimplementedError("cannot register the dma-buf");
     }
+    if (dma_buf && !fabric_.dma_buf_failure.ok()) return fabric_.dma_buf_failure;
     MCCS_CHECK(memory.address != 0);
     return std::make_unique<FakeRegion>(fabric_,
                                         FakeFabric::Access{.nic = &nic_,

@@ -68,6 +68,15 @@ class FakeFabric {
   absl::Status registration_failure;
   MemoryToRegister last_registered;
   int registration_failures = std::numeric_limits<int>::max();
+  // The same for each registration of a dma-buf.
+  absl::Status dma_buf_failure;
+  // Dma-bufs that are registered with this NIC, in any domain.
+  size_t dma_bufs(const FakeNic& nic) const {
+    return static_cast<size_t>(std::ranges::count_if(access_, [&](const auto& entry) {
+      const Access& access = entry.second;
+      return access.nic == &nic && !access.local && access.queue_pair == QueuePairNumber();
+    }));
+  }
   // No window can be made.
   absl::Status window_failure;
   // Windows that are bound.

@@ -106,8 +106,7 @@ TEST_F(RdmaGpuMemoryTest, ALaneDoesNotReachWhatItsNicCannotRegister) {
   lane.send->WaitForPlaces();
   const GpuMemoryOfTest buffer(Filled(kBytes, 0));
   const GpuMemoryOfTest without(Filled(kBytes, 0), "the GPU has no dma-bufs");
-  EXPECT_THAT(Reach(*lane.recv, buffer).message(), Mentions("dma-buf"));
-  EXPECT_THAT(Reach(*lane.recv, without).message(), Mentions("the GPU has no dma-bufs"));
+  EXPECT_THAT(Reach(*lane.recv, buffer).message(), Mentions("fake1", "register dma-bufs"));
   EXPECT_EQ(host(1).transport.WhyNotOnGpus(), "fake1: its driver cannot register dma-bufs");
   // A slice that it receives for such memory stays in its slot.
   const OwnedMemory source(Filled(kBytes, 7));

@@ -1,0 +1,104 @@
+// Dma-bufs of GPU memory for the daemon's NICs: which buffers have one, and why others have none.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/mentions.h"
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace dma_buf_test {
+
+using Registered = FakeDaemon::RegisteredBuffer;
+
+class DmaBufs : public ShimTest {
+ protected:
+  void Start(bool wanted = true) {
+    if (wanted) daemon_.WantDmaBufs();
+    MakeRanks(1);
+  }
+  // How the memory was registered with the daemon.
+  Registered Use(void* memory) {
+    EXPECT_EQ(ncclAllReduce(memory, memory, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
+        << LastError();
+    EXPECT_TRUE(test_cuda::Synchronize(nullptr));
+    const std::vector<Registered> all = daemon_.Registered();
+    EXPECT_EQ(all.size(), 1u);
+    return all.empty() ? Registered{} : all.front();
+  }
+  // The inode of the memory's file in the emulation.
+  static uint64_t FileOf(void* memory) {
+    int fd = -1;
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    EXPECT_EQ(cuMemGetHandleForAddressRange(&fd, reinterpret_cast<CUdeviceptr>(memory), page,
+                                            CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+              CUDA_SUCCESS);
+    struct stat file {};
+    EXPECT_EQ(fstat(fd, &file), 0);
+    close(fd);
+    return file.st_ino;
+  }
+  static std::string Why(const Registered& registered) { return registered.message.no_dma_buf; }
+};
+
+TEST_F(DmaBufs, AnAllocationIsRegisteredWithItsDmaBuf) {
+  Start();
+  void* const memory = test_cuda::Alloc(1000);  // less than a page
+  const Registered registered = Use(memory);
+  EXPECT_EQ(registered.message.kind, wire::ExportKind::kCudaIpc);
+  EXPECT_EQ(registered.message.has_dma_buf, 1u);
+  EXPECT_EQ(registered.message.dma_buf_offset, 0u);
+  EXPECT_EQ(registered.files, std::vector<uint64_t>{FileOf(memory)});
+  EXPECT_EQ(Why(registered), "");
+}
+
+TEST_F(DmaBufs, VirtualMemoryHasOneBesideItsOwnDescriptor) {
+  Start();
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 100), ncclSuccess) << LastError();
+  const Registered registered = Use(memory);
+  EXPECT_EQ(registered.message.kind, wire::ExportKind::kFileDescriptor);
+  EXPECT_EQ(registered.message.has_dma_buf, 1u);
+  EXPECT_EQ(registered.files, std::vector<uint64_t>{FileOf(memory)}) << "the second descriptor";
+  ASSERT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
+TEST_F(DmaBufs, ADaemonThatDoesNotWantThemGetsNone) {
+  Start(/*wanted=*/false);
+  const Registered registered = Use(test_cuda::Alloc(1000));
+  EXPECT_EQ(registered.message.has_dma_buf, 0u);
+  EXPECT_TRUE(registered.files.empty());
+  EXPECT_EQ(Why(registered), "");
+}
+
+TEST_F(DmaBufs, AGpuWithoutThemIsNamedWithTheRemedy) {
+  test_cuda::SetAttribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
+  Start();
+  const Registered registered = Use(test_cuda::Alloc(1000));
+  EXPECT_EQ(registered.message.has_dma_buf, 0u);
+  EXPECT_TRUE(registered.files.empty());
+  EXPECT_THAT(Why(registered), Mentions("GPU 0", "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0",
+                                        "open kernel modules", "Linux 5.12"));
+}
+
+// Its kernels might read what was there before the NIC's write.
+TEST_F(DmaBufs, AGpuThatDoesNotOrderWritesOfNicsHasNone) {
+  test_cuda::SetAttribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                          CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE);
+  Start();
+  const Registered registered = Use(test_cuda::Alloc(1000));
+  EXPECT_EQ(registered.message.has_dma_buf, 0u);
+  EXPECT_THAT(Why(registered), Mentions("GPU 0", "WRITES_ORDERING is 0"));
+}
+
+TEST_F(DmaBufs, AnErrorOfTheDriverIsNamed) {
+  test_cuda::Fail("cuMemGetHandleForAddressRange", CUDA_ERROR_NOT_SUPPORTED);
+  Start();
+  const Registered registered = Use(test_cuda::Alloc(1000));
+  EXPECT_EQ(registered.message.has_dma_buf, 0u);
+  EXPECT_THAT(Why(registered),
+              Mentions("cuMemGetHandleForAddressRange", "CUDA_ERROR_NOT_SUPPORTED", "cudaMalloc"));
+}
+
+}  // namespace dma_buf_test
+}  // namespace mccs
