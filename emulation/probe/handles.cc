@@ -5,6 +5,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
+#include <string>
+
 #include "emulation/probe/figures.h"
 #include "emulation/probe/shared_memory.h"
 
@@ -69,6 +73,32 @@ PROBE_CHECK(dma_buf_of_allocation,
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   PROBE_PASSES(ExportDmaBuf(address + page, page, "one page of the allocation"));
   return Pass(PcieText(address));
+}
+
+// libnccl.so.2 rounds an allocation to pages, and mccsd closes only descriptors that it knows.
+PROBE_CHECK(dma_buf_of_part_of_a_page,
+            "so has an allocation of less than a page, and /proc/self/fdinfo says what it is") {
+  bool has = false;
+  PROBE_PASSES(Has(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &has));
+  if (!has) return Skip("CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0");
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  CUdeviceptr address = 0;
+  PROBE_CALL(cuMemAlloc(&address, 1000));
+  const CUdeviceptr begin = address / page * page;
+  int fd = -1;
+  PROBE_CALL(cuMemGetHandleForAddressRange(&fd, begin,
+                                           (address + 1000 - begin + page - 1) / page * page,
+                                           CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+  struct stat file {};
+  PROBE_EXPECT(fstat(fd, &file) == 0, "fstat failed");
+  std::ifstream info(Text("/proc/self/fdinfo/%d", fd));
+  const std::string text((std::istreambuf_iterator<char>(info)), std::istreambuf_iterator<char>());
+  close(fd);
+  if (S_ISREG(file.st_mode) && text.find("exp_name") == std::string::npos) {
+    return Pass("memory file of the emulation");
+  }
+  PROBE_EXPECT(text.find("\nexp_name:\t") != std::string::npos, text);
+  return Pass();
 }
 
 PROBE_CHECK(dma_buf_of_virtual_memory, "mapped virtual memory has dma-buf descriptors") {

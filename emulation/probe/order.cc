@@ -41,6 +41,7 @@ constexpr const char* kFirst[] = {
     // Graphs, NICs and other hosts.
     "graph_kernel_polls_words",
     "dma_buf_of_allocation",
+    "dma_buf_of_part_of_a_page",
     "dma_buf_of_virtual_memory",
     "dma_buf_without_rdma_flag",
     "fabric_handles",
