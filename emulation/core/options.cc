@@ -8,26 +8,37 @@
 #include <cstdlib>
 #include <iterator>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace mccs::emulation {
 namespace {
 
-// Reads variable `name`, if it is set, into `*value`. Prints a line to stderr and returns false if
-// it is not a number from `least` to `most`.
-bool ReadCount(const char* name, int least, int most, int* value) {
+// Passes variable `name`, if it is set, to `parse`, which returns whether it is valid. Prints a
+// line to stderr and returns false if it is not.
+template <typename Parse>
+bool Read(const char* name, const char* expected, const Parse& parse) {
   const char* text = getenv(name);
-  if (text == nullptr) return true;
-  const std::string copy(text);
+  if (text == nullptr || parse(std::string(text))) return true;
+  fprintf(stderr, "emulated CUDA: invalid %s=\"%s\": expected %s\n", name, text, expected);
+  return false;
+}
+
+bool ParseCount(const std::string& text, int least, int most, int* value) {
   int parsed = 0;
-  const auto [end, error] = std::from_chars(copy.data(), copy.data() + copy.size(), parsed);
-  if (error != std::errc() || end != copy.data() + copy.size() || parsed < least || parsed > most) {
-    fprintf(stderr, "emulated CUDA: invalid %s=\"%s\": expected a number from %d to %d\n", name,
-            text, least, most);
-    return false;
-  }
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, parsed);
+  if (error != std::errc() || end != last || parsed < least || parsed > most) return false;
   *value = parsed;
   return true;
+}
+
+bool ReadCount(const char* name, int least, int most, int* value) {
+  const std::string expected =
+      "a number from " + std::to_string(least) + " to " + std::to_string(most);
+  return Read(name, expected.c_str(),
+              [&](const std::string& text) { return ParseCount(text, least, most, value); });
 }
 
 // As CUDA does, ignores a value that is not a number from 1 to 32.
@@ -39,64 +50,54 @@ void ReadGpuConnections(int* connections) {
   if (asked >= 1 && asked <= kMost) *connections = asked;
 }
 
-// Reads variable `name`, if it is set, like "1:20:214". Prints a line to stderr and returns false
-// if it is malformed.
 bool ReadFault(const char* name, std::optional<GpuFault>* fault) {
-  const char* text = getenv(name);
-  if (text == nullptr) return true;
-  GpuFault read;
-  int bytes = 0;
-  if (sscanf(text, "%d:%d:%d%n", &read.device, &read.launches, &read.error, &bytes) != 3 ||
-      text[bytes] != '\0' || read.device < 0 || read.launches < 0 || read.error <= 0) {
-    fprintf(
-        stderr,
-        "emulated CUDA: invalid %s=\"%s\": expected DEVICE:LAUNCHES:ERROR, three numbers such as "
-        "0:20:214\n",
-        name, text);
-    return false;
+  return Read(
+      name, "DEVICE:LAUNCHES:ERROR, three numbers such as 0:20:214", [&](const std::string& text) {
+        GpuFault read;
+        int bytes = 0;
+        if (sscanf(text.c_str(), "%d:%d:%d%n", &read.device, &read.launches, &read.error, &bytes) !=
+                3 ||
+            text[static_cast<size_t>(bytes)] != '\0' || read.device < 0 || read.launches < 0 ||
+            read.error <= 0) {
+          return false;
+        }
+        *fault = read;
+        return true;
+      });
+}
+
+bool ParseMig(const std::string& text, NvmlState* nvml) {
+  nvml->all_have_mig = text == "all";
+  if (nvml->all_have_mig || text == "none") return true;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    int gpu = 0;
+    if (!ParseCount(entry, 0, kMaxGpus - 1, &gpu)) return false;
+    nvml->with_mig.insert(gpu);
   }
-  *fault = read;
   return true;
 }
 
-// Reads what NVML reports, like ReadFault.
+bool ParseComputeMode(const std::string& text, NvmlState* nvml) {
+  constexpr std::pair<std::string_view, int> kModes[] = {
+      {"default", 0}, {"prohibited", 2}, {"exclusive_process", 3}};
+  const auto* const found =
+      std::ranges::find(kModes, std::string_view(text), &std::pair<std::string_view, int>::first);
+  if (found == std::end(kModes)) return false;
+  nvml->compute_mode = found->second;
+  return true;
+}
+
+// State that NVML reports.
 bool ReadNvml(NvmlState* nvml) {
-  const auto reject = [](const char* name, const char* text, const char* expected) {
-    fprintf(stderr, "emulated CUDA: invalid %s=\"%s\": expected %s\n", name, text, expected);
-    return false;
-  };
-  bool good = true;
-  constexpr char kMig[] = "MCCS_EMULATED_MIG";
-  if (const char* text = getenv(kMig)) {
-    nvml->all_have_mig = std::string_view(text) == "all";
-    std::istringstream entries(nvml->all_have_mig || std::string_view(text) == "none" ? "" : text);
-    for (std::string entry; std::getline(entries, entry, ',');) {
-      int gpu = 0;
-      const char* const last = entry.data() + entry.size();
-      const auto [end, error] = std::from_chars(entry.data(), last, gpu);
-      if (error != std::errc() || end != last || gpu < 0 || gpu >= kMaxGpus)
-        return reject(kMig, text, "all, none, or GPUs such as 0,2");
-      nvml->with_mig.insert(gpu);
-    }
-  }
-  constexpr char kMode[] = "MCCS_EMULATED_COMPUTE_MODE";
-  if (const char* text = getenv(kMode)) {
-    constexpr std::pair<std::string_view, int> kModes[] = {
-        {"default", 0}, {"prohibited", 2}, {"exclusive_process", 3}};
-    const auto* const found =
-        std::ranges::find(kModes, std::string_view(text), &std::pair<std::string_view, int>::first);
-    if (found == std::end(kModes)) {
-      good = reject(kMode, text, "default, exclusive_process or prohibited");
-    } else {
-      nvml->compute_mode = found->second;
-    }
-  }
-  constexpr char kNvml[] = "MCCS_EMULATED_NVML";
-  if (const char* text = getenv(kNvml)) {
-    nvml->hangs = std::string_view(text) == "hangs";
-    if (!nvml->hangs && std::string_view(text) != "works")
-      good = reject(kNvml, text, "works or hangs");
-  }
+  bool good = Read("MCCS_EMULATED_MIG", "all, none, or GPUs such as 0,2",
+                   [&](const std::string& text) { return ParseMig(text, nvml); });
+  good &= Read("MCCS_EMULATED_COMPUTE_MODE", "default, exclusive_process or prohibited",
+               [&](const std::string& text) { return ParseComputeMode(text, nvml); });
+  good &= Read("MCCS_EMULATED_NVML", "works or hangs", [&](const std::string& text) {
+    nvml->hangs = text == "hangs";
+    return nvml->hangs || text == "works";
+  });
   return good;
 }
 
@@ -151,30 +152,18 @@ std::optional<Options> ReadOptions() {
   good &= ReadFault("MCCS_EMULATED_FAULT", &options.fault);
   good &= ReadFault("MCCS_EMULATED_LAUNCH_FAULT", &options.launch_fault);
   good &= ReadNvml(&options.nvml);
-  if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
-    const std::optional<uint64_t> bytes = ParseBytes(text);
-    if (!bytes) {
-      fprintf(stderr,
-              "emulated CUDA: invalid MCCS_EMULATED_MEMORY=\"%s\": expected a number of bytes such "
-              "as 80G\n",
-              text);
-      good = false;
-    } else {
-      options.memory_bytes = *bytes;
-    }
-  }
-  if (const char* text = getenv("MCCS_EMULATED_PEER_ACCESS")) {
-    const std::optional<PeerPairs> peers = ParsePeerPairs(text);
-    if (peers) {
-      options.peers = *peers;
-    } else {
-      fprintf(stderr,
-              "emulated CUDA: invalid MCCS_EMULATED_PEER_ACCESS=\"%s\": expected all, none, or "
-              "pairs of GPUs such as 0-1,2-3\n",
-              text);
-      good = false;
-    }
-  }
+  good &=
+      Read("MCCS_EMULATED_MEMORY", "a number of bytes such as 80G", [&](const std::string& text) {
+        const std::optional<uint64_t> bytes = ParseBytes(text);
+        options.memory_bytes = bytes.value_or(0);
+        return bytes.has_value();
+      });
+  good &= Read("MCCS_EMULATED_PEER_ACCESS", "all, none, or pairs of GPUs such as 0-1,2-3",
+               [&](const std::string& text) {
+                 const std::optional<PeerPairs> peers = ParsePeerPairs(text);
+                 options.peers = peers.value_or(PeerPairs{});
+                 return peers.has_value();
+               });
   if (const char* text = getenv("MCCS_EMULATION_KERNELS")) options.kernels = text;
   if (const char* text = getenv("CUDA_VISIBLE_DEVICES")) options.visible_devices = text;
   if (!good) return std::nullopt;
