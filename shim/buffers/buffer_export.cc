@@ -206,7 +206,7 @@ UniqueFd BufferExports::AddDmaBuf(const AddressRange& allocation, wire::Register
     LogLine(
         Verbosity::kWarn,
         absl::StrCat("memory at 0x", absl::Hex(allocation.base), " has no dma-buf for NICs: ", why,
-                     ". Kernels copy such buffers through memory of the host in collectives "
+                     ". Kernels copy such buffers through host memory in collectives "
                      "over RDMA"));
   }
   return UniqueFd();

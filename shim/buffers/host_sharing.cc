@@ -23,7 +23,7 @@ absl::StatusOr<SharedHostMemory> ShareHostMemory(const DriverApi& driver, Daemon
                                                  uint64_t bytes) {
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory, SharedRegion::Create("mccs-host-staging", bytes));
   MCCS_ASSIGN_OR_RETURN(const CUdeviceptr address,
-                        RegisterHostMemory(driver, memory, "staging memory of the host"));
+                        RegisterHostMemory(driver, memory, "staging host memory"));
   SharedHostMemory shared;
   shared.memory = std::move(memory);
   shared.address = address;

@@ -59,7 +59,7 @@ void KernelMemory::OnMessage(Reply message) {
     wire::UnmapMemory request;
     std::memcpy(&request, message.bytes, sizeof(request));
     if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
-      copier_.AwaitIdle(MemoryCloser::kLimit);  // they may read it
+      copier_.Await(MemoryCloser::kLimit);  // they may read it
       closer_.Close(mapping->second);
       mappings_.erase(mapping);
     }

@@ -6,14 +6,11 @@
 #define MCCS_SHIM_BUFFERS_MEMORY_CLOSER_H_
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 
 #include "base/address_range.h"
 #include "base/shared_region.h"
+#include "shim/buffers/driver_thread.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -21,9 +18,7 @@ namespace mccs::shim {
 class MemoryCloser {
  public:
   // LIFETIME: `driver` is never destroyed: the thread may outlive this.
-  explicit MemoryCloser(const DriverApi& driver) : state_(std::make_shared<State>(driver)) {}
-  ~MemoryCloser();
-  MemoryCloser(const MemoryCloser&) = delete;
+  explicit MemoryCloser(const DriverApi& driver);
 
   // Memory of another process or of the daemon, one of three kinds; empty: the process's own.
   struct Opened {
@@ -39,20 +34,7 @@ class MemoryCloser {
   void Close(const Opened& memory);
 
  private:
-  struct State {
-    explicit State(const DriverApi& cuda) : driver(cuda) {}
-    const DriverApi& driver;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<Opened> opened;
-    uint64_t added = 0;
-    uint64_t closed = 0;
-    bool started = false;
-    bool ended = false;
-  };
-  static void Run(const std::shared_ptr<State>& state);
-
-  const std::shared_ptr<State> state_;
+  DriverThread<Opened> thread_;
 };
 
 }  // namespace mccs::shim

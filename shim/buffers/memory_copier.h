@@ -1,13 +1,12 @@
-// Copies of the daemon's requests (CopyMemory in proto/shim_control.h): from memory of the host
-// into this process's memory on a GPU, in a thread and streams of its own, which wait for no stream
-// of the program (shim/cuda/own_stream.h).
+// Copies that the daemon requests (CopyMemory in proto/shim_control.h): from host memory into this
+// process's memory on a GPU, in a thread and streams of their own, which wait for no stream of the
+// program (shim/cuda/own_stream.h).
 //
 // THREAD: any.
 #ifndef MCCS_SHIM_BUFFERS_MEMORY_COPIER_H_
 #define MCCS_SHIM_BUFFERS_MEMORY_COPIER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <mutex>
 
 #include "absl/status/status.h"
+#include "shim/buffers/driver_thread.h"
 #include "shim/cuda/driver_api.h"
 
 namespace mccs::shim {
@@ -31,33 +31,32 @@ class MemoryCopier {
   };
 
   // LIFETIME: `driver` is never destroyed: the thread may outlive this.
-  explicit MemoryCopier(const DriverApi& driver) : state_(std::make_shared<State>(driver)) {}
-  // Waits for a call of `done` that is in progress; none follows.
+  explicit MemoryCopier(const DriverApi& driver) : MemoryCopier(std::make_shared<State>(driver)) {}
+  // Waits for a call of `done` that is in progress; none follows, and no copy begins.
   ~MemoryCopier();
   MemoryCopier(const MemoryCopier&) = delete;
 
-  void Add(Copy copy);
-  // Waits until no copy is queued or running, `limit` at most.
-  void AwaitIdle(std::chrono::milliseconds limit);
+  void Add(Copy copy) { thread_.Add(std::move(copy)); }
+  // Waits until the copies added so far are complete, `limit` at most.
+  void Await(std::chrono::milliseconds limit) { thread_.Await(limit); }
 
  private:
   struct State {
     explicit State(const DriverApi& cuda) : driver(cuda) {}
-    const DriverApi& driver;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<Copy> copies;
-    bool working = false;  // on the copies taken last
-    bool started = false;
+    // Guards `ended`, and is held while a `done` runs.
+    std::mutex done_mutex;
     bool ended = false;
-    std::mutex done_mutex;  // held during calls of `done`
-    bool done_ended = false;
-    std::map<CUcontext, CUstream> streams;  // the thread's
+    // The thread's:
+    const DriverApi& driver;
+    std::map<CUcontext, CUstream> streams;
   };
-  static void Run(const std::shared_ptr<State>& state);
+
+  explicit MemoryCopier(const std::shared_ptr<State>& state);
+  static void Run(State& state, const std::deque<Copy>& copies);
   static absl::Status Enqueue(State& state, const Copy& copy, CUstream* stream);
 
   const std::shared_ptr<State> state_;
+  DriverThread<Copy> thread_;
 };
 
 }  // namespace mccs::shim

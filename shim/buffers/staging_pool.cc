@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
 }
 
 absl::Status StagingPool::AllocateMemory(StagingBlock& block) {
-  if (client_.stages_messages()) {
+  if (client_.uses_kernels()) {
     MCCS_ASSIGN_OR_RETURN(SharedHostMemory host, ShareHostMemory(driver_, client_, block.bytes));
     block.host.emplace(std::move(host));
     block.address = block.host->address;
