@@ -229,6 +229,14 @@ std::string MtuLine(const std::vector<MachineNic>& nics) {
 
 }  // namespace
 
+std::vector<GpuInfo> InventoryGpus(const MachineParts& parts) {
+  std::vector<GpuInfo> gpus;
+  for (const MachineGpu& gpu : parts.gpus) {
+    gpus.push_back({.index = static_cast<int32_t>(gpus.size()), .bus_id = gpu.bus_id});
+  }
+  return gpus;
+}
+
 std::string HostTopologyYaml(const HostNames& names, const MachineParts& parts) {
   std::string text =
       "# This host as hwloc and the kernel see it, for spec.hosts of a kind: Topology. Replace the "

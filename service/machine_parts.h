@@ -43,6 +43,9 @@ struct MachineOptions {
 // kUnavailable: hwloc cannot read the machine or the file.
 absl::StatusOr<MachineParts> DiscoverMachine(const MachineOptions& options);
 
+// The GPUs of the inventory of a daemon that works on the machine's GPUs. Pure.
+std::vector<GpuInfo> InventoryGpus(const MachineParts& parts);
+
 struct HostNames {
   std::string host;
   std::string rack;  // empty: not configured

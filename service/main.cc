@@ -104,11 +104,10 @@ absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey&
                "; tenants' host memory is registered by ibv_reg_mr");
       const std::string not_on_gpus = opened->transport->WhyNotOnGpus();
       if (config.device == DeviceChoice::kGpu) {
-        log.Info(not_on_gpus.empty()
-                     ? "NICs register memory on GPUs by dma-bufs"
-                     : absl::StrCat("NICs do not register memory on GPUs, so that "
-                                    "collectives are staged in memory of the host: ",
-                                    not_on_gpus));
+        log.Info(not_on_gpus.empty() ? "NICs register memory on GPUs by dma-bufs"
+                                     : absl::StrCat("NICs do not register memory on GPUs, so that "
+                                                    "collectives are staged in host memory: ",
+                                                    not_on_gpus));
       }
       return opened;
     }
@@ -135,14 +134,24 @@ std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
   return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
 }
 
-// The GPUs of this host are emulated, and so are their PCI addresses.
-void NameGpus(HostInventory* inventory) {
+// The GPUs that programs see: with `device: gpu` those of the machine. If it has none, and with
+// `device: host`, they are emulated, and so are their PCI addresses.
+absl::Status NameGpus(const Config& config, HostInventory* inventory) {
+  if (config.device == DeviceChoice::kGpu) {
+    MCCS_ASSIGN_OR_RETURN(const MachineParts parts,
+                          DiscoverMachine({.inventory = *inventory, .hwloc_xml = ""}));
+    if (!parts.gpus.empty()) {
+      inventory->gpus = InventoryGpus(parts);
+      return absl::OkStatus();
+    }
+  }
   for (GpuInfo& gpu : inventory->gpus) {
     char bus_id[32];
     snprintf(bus_id, sizeof(bus_id), MCCS_EMULATION_PCI_FORMAT,
              MCCS_EMULATION_PCI_DOMAIN(gpu.index), MCCS_EMULATION_PCI_BUS(gpu.index));
     gpu.bus_id = bus_id;
   }
+  return absl::OkStatus();
 }
 
 // `agent` may be null. LIFETIME: it and the log outlive the server.
@@ -272,7 +281,7 @@ absl::Status Serve(const Config& config, Log& log) {
                     .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
                                                    : &no_controller},
                    options));
-  NameGpus(&inventory);
+  MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,

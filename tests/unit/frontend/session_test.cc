@@ -252,6 +252,15 @@ TEST_F(OpenSessionTest, SanitizesTexts) {
   EXPECT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
 }
 
+// As NVML, hwloc and the inventory of the host do.
+TEST_F(OpenSessionTest, NamesGpusInLowerCase) {
+  wire::CommInit init = MakeCommInit(id_, 2, 0);
+  std::strncpy(init.device_bus_id, "0000:1B:00.0", sizeof(init.device_bus_id) - 1);
+  tenant_.Send(init);
+  init.rank = 1;  // on the same GPU
+  EXPECT_THAT(Init(init).status.text, HasSubstr("both use GPU 0000:1b:00.0;"));
+}
+
 TEST_F(OpenSessionTest, AFailedGpuFailsTheCommunicatorOfItsRankOnAllRanks) {
   const uint64_t first = tenant_.Send(MakeCommInit(id_, 2, 0));
   const wire::CommInitReply second = Init(MakeCommInit(id_, 2, 1));

@@ -17,6 +17,7 @@ namespace mccs {
 namespace machine_parts_test {
 
 using testing::ElementsAre;
+using testing::FieldsAre;
 using testing::IsEmpty;
 
 // Writes the XML of a machine piece by piece, in hwloc's export format.
@@ -121,6 +122,9 @@ TEST_F(MachinePartsTest, ANicIsNearTheGpusBehindItsSwitch) {
   const MachineParts parts = Look(machine, {"eth0", "eth1", "eth2"});
   ASSERT_EQ(parts.gpus.size(), 3u);
   EXPECT_EQ(parts.gpus[1].bus_id, "0000:21:00.0");
+  EXPECT_THAT(InventoryGpus(parts),
+              ElementsAre(FieldsAre(0, "0000:11:00.0"), FieldsAre(1, "0000:21:00.0"),
+                          FieldsAre(2, "0000:31:00.0")));
   ASSERT_EQ(parts.nics.size(), 3u);
   EXPECT_TRUE(parts.has_distances);
   EXPECT_THAT(parts.nics[0].near_gpus, ElementsAre(0));
