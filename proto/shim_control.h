@@ -166,9 +166,9 @@ struct HelloReply {
   static constexpr MessageKind kKind = MessageKind::kHelloReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t version;          // the wire version to use
-  uint32_t stages_messages;  // 1: the daemon maps no GPU memory: kernels run the calls, and
-                             // messages of other hosts are kHostMemory
+  uint32_t version;       // the wire version to use
+  uint32_t uses_kernels;  // 1: the daemon maps no GPU memory: kernels run the calls, and messages
+                          // to and from other hosts are kHostMemory
   char build[64];
   // The image of kRunCommandsKernel, a file sealed against all changes (base/sealed_file.h), for
   // cuLibraryLoadData. 0: calls need no kernels.

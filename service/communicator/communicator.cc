@@ -245,7 +245,7 @@ bool Communicator::PollKernelRanks() {
     kernel_ranks_.emplace(locals_);
   }
   const bool moved = kernel_ranks_->Poll();
-  forming_->AwaitLocals(kernel_ranks_->done() ? "" : kernel_ranks_->DescribeMissing());
+  forming_->SetMissingLocals(kernel_ranks_->done() ? "" : kernel_ranks_->DescribeMissing());
   return moved;
 }
 
@@ -286,7 +286,7 @@ void Communicator::ReportStaged() {
   const std::string& why = work_->loop().staged();
   if (why.empty() || !reporter_.staged().empty()) return;
   const std::string staged = absl::StrCat(
-      "kernels copy what collectives send and receive through memory of the host, because "
+      "kernels copy what collectives send and receive through host memory, because "
       "NICs do not reach a buffer: ",
       why);
   env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));

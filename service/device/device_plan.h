@@ -82,7 +82,7 @@ class DevicePlan {
   // The operation will not be finished, because its communicator has failed: without further
   // Poll(), quiescent() becomes true soon.
   virtual void Stop() {}
-  // The memory of the host that it uses while it is loaded.
+  // The host memory that it uses while it is loaded.
   virtual uint64_t memory_bytes() const = 0;
 };
 

@@ -15,7 +15,7 @@ absl::StatusOr<uint64_t> GpuMappings::AddressOf(const Region& region) {
         "the memory of a call cannot be used by kernels: its process gave no address for them");
   }
   const bool own = access->owner == place_.process;
-  // Registered memory of the host is portable: it has one address on all GPUs.
+  // Registered host memory is portable: it has one address on all GPUs.
   if (own &&
       (access->owner_device == place_.device || access->kind == wire::ExportKind::kHostMemory)) {
     return access->owner_address;

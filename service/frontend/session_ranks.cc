@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
@@ -55,7 +56,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   }
   wire::HelloReply reply{};
   reply.version = version;
-  reply.stages_messages = env_.device->uses_kernels() ? 1 : 0;
+  reply.uses_kernels = env_.device->uses_kernels() ? 1 : 0;
   reply.wants_dma_bufs = env_.wants_dma_bufs ? 1 : 0;
   std::strncpy(reply.build, "mccsd " MCCS_VERSION, sizeof(reply.build) - 1);
   if (!status.ok()) {
@@ -169,7 +170,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   join.tenant = identity().tenant;
   join.ranks = request.ranks;
   join.rank.set_rank(request.rank);
-  join.rank.set_gpu(TextOf(request.device_bus_id));
+  join.rank.set_gpu(absl::AsciiStrToLower(TextOf(request.device_bus_id)));  // CUDA: in capitals
   join.rank.set_process(identity().process);
   join.gpu.set_uuid(request.device_uuid, sizeof(request.device_uuid));
   join.device = request.device;

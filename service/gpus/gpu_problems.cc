@@ -86,7 +86,7 @@ void AddGpus(const GpuSurvey& survey, const GpuNeeds& needs, std::vector<std::st
     lines->push_back(absl::StrCat(
         GpusText(gpus),
         ": MIG is on: a process gets one instance, without access to other GPUs, so collectives "
-        "copy through memory of the host; nvidia-smi -i ",
+        "copy through host memory; nvidia-smi -i ",
         absl::StrJoin(gpus, ","), " -mig 0"));
   }
 }
@@ -101,7 +101,7 @@ void AddPairs(const GpuSurvey& survey, std::vector<std::string>* lines) {
     lines->push_back(absl::StrCat(
         "GPUs ", absl::StrJoin(pairs, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"),
         ": no access to each other's memory (", cause,
-        "): collectives on both copy through memory of the host; see `nvidia-smi topo -p2p r`"));
+        "): collectives on both copy through host memory; see `nvidia-smi topo -p2p r`"));
   }
 }
 

@@ -11,7 +11,7 @@ absl::Status NotMapped(const OpenMessage& call) {
   return absl::InvalidArgumentError(absl::StrCat(
       Describe(call),
       " names memory on a GPU, which mccsd does not map; use the libnccl.so.2 of mccsd's release, "
-      "which copies it to memory of the host"));
+      "which copies it to host memory"));
 }
 
 DeviceCopy::DeviceCopy(const Device& device, const Job& job, MemOpOwner* owner)

@@ -35,7 +35,7 @@ absl::StatusOr<DmaBuf> ExportDmaBuf(const DriverApi& driver, int device,
                      " has no dma-bufs (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0); use "
                      "NVIDIA's open kernel modules and Linux 5.12 or later"));
   }
-  // A kernel that runs sees the end of a transfer in memory of the host, and cannot flush the
+  // A kernel that runs sees the end of a transfer in host memory, and cannot flush the
   // writes of the NIC before it.
   if (const int ordering =
           AttributeOf(driver, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device);

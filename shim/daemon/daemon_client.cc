@@ -144,7 +144,7 @@ absl::Status DaemonClient::Greet() {
                                                kHowToStart));
   }
   MCCS_ASSIGN_OR_RETURN(const auto greeting, reply->As<wire::HelloReply>());
-  stages_messages_ = greeting.stages_messages != 0;
+  uses_kernels_ = greeting.uses_kernels != 0;
   wants_dma_bufs_ = greeting.wants_dma_bufs != 0;
   if (!reply->fds[0].valid() || !reply->fds[1].valid()) {
     return absl::InternalError("invalid greeting of the daemon: no session region or no doorbell");

@@ -113,8 +113,9 @@ class DaemonClient {
   using MemoryHandler = std::function<void(Reply message)>;
   void SetMemoryHandler(MemoryHandler handler);
 
-  // The daemon maps no GPU memory: what it sends and receives is staged in memory of the host.
-  bool stages_messages() const { return stages_messages_; }
+  // Kernels run the calls: the daemon maps no GPU memory, and messages to and from other hosts are
+  // staged in host memory.
+  bool uses_kernels() const { return uses_kernels_; }
 
   // NICs of the host reach memory on GPUs by dma-bufs.
   bool wants_dma_bufs() const { return wants_dma_bufs_; }
@@ -147,7 +148,7 @@ class DaemonClient {
   void FailRegion(wire::CommRegion& region) const;
 
   const std::string socket_path_;
-  bool stages_messages_ = false;
+  bool uses_kernels_ = false;
   bool wants_dma_bufs_ = false;
   KernelImageFile kernel_image_;
   UniqueFd socket_;

@@ -87,7 +87,7 @@ absl::Status Communicator::Join() {
 
 // If kernels run calls, the daemon asks for memory before it answers.
 uint32_t Communicator::PrepareForKernels() const {
-  if (!session_->client->stages_messages()) return 0;
+  if (!session_->client->uses_kernels()) return 0;
   session_->kernel_memory.SetContext(options_.device);
   return session_->probe_memory.BufferOn(options_.device);
 }
@@ -154,7 +154,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
 }
 
 bool Communicator::StagesMessagesWith(int peer) const {
-  return session_->client->stages_messages() && !joined_->CopiesMessagesWith(peer);
+  return session_->client->uses_kernels() && !joined_->CopiesMessagesWith(peer);
 }
 
 void Communicator::TrackChildJoin(Communicator* child) {

@@ -168,7 +168,7 @@ class Communicator {
   // 0 and -1 until the daemon's reply.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_relaxed); }
-  // Whether a message to or from this rank, or a put into its window, uses memory of the host: no
+  // Whether a message to or from this rank, or a put into its window, uses host memory: no
   // kernel of this rank can copy between the two ranks' buffers. REQUIRES: the communicator is
   // ready.
   bool StagesMessagesWith(int peer) const;

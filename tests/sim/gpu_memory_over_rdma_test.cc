@@ -68,7 +68,7 @@ TEST_F(SimGpuMemoryOverRdma, AHostWithoutDmaBufsStagesAndNamesTheReason) {
   RunCollectives();
   EXPECT_EQ(StagedAt(0), "") << "each host decides alone";
   EXPECT_EQ(StagedAt(2), "");
-  EXPECT_THAT(StagedAt(1), Mentions("memory of the host", "GPU 0 has no dma-bufs", "driver"));
+  EXPECT_THAT(StagedAt(1), Mentions("host memory", "GPU 0 has no dma-bufs", "driver"));
   EXPECT_TRUE(world_->host(1).log().Contains("GPU 0 has no dma-bufs"));
   EXPECT_EQ(world_->fabric().dma_bufs(world_->host(1).nic(0)), 0u);
 }

@@ -133,7 +133,7 @@ class SimTenant {
   const wire::UniqueId& unique_id() const { return unique_id_; }
 
   // Registers `bytes` bytes at `memory`, as memory on a GPU; if the daemon does not map that, also
-  // as memory of the host, which messages to other hosts use: the copies of the library are left
+  // as host memory, which messages to other hosts use: the copies of the library are left
   // out. BufferAt: the id once answered; 0 if pending or rejected.
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;

@@ -187,7 +187,7 @@ class RankListener {
 // How a rank takes part in the communicator's collectives if kernels run plans.
 struct KernelUse {
   wire::KernelRole role = wire::KernelRole::kNone;
-  // Why the buffers of collectives are staged in memory of the host; empty: they are not.
+  // Why the buffers of collectives are staged in host memory; empty: they are not.
   std::string staged;
 };
 

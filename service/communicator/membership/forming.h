@@ -75,7 +75,7 @@ class Forming {
 
   // The answer that this host needs before it may report that it is ready, for an error message;
   // empty: nothing. Initially it may not.
-  void AwaitLocals(std::string missing) { missing_locals_ = std::move(missing); }
+  void SetMissingLocals(std::string missing) { missing_locals_ = std::move(missing); }
 
   State state() const { return state_; }
   // The next time at which Poll has work even if nothing arrives.

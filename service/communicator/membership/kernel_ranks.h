@@ -45,7 +45,7 @@ class KernelRanks {
   KernelUse UseOf(LocalIndex rank) const;
   // By LocalIndex; empty: no kernels run plans.
   const std::vector<LocalIndex>& runners() const { return runners_; }
-  // Why the buffers of collectives are staged in memory of the host; empty: they are not.
+  // Why the buffers of collectives are staged in host memory; empty: they are not.
   const std::string& staged() const { return staged_; }
 
  private:

@@ -33,7 +33,7 @@ class GpuAddressSpace {
   // LIFETIME: the address, as long as the region.
   virtual absl::StatusOr<uint64_t> AddressOf(const Region& region) = 0;
 
-  // Makes the process copy memory of the host, of which it gave the address `from`, into its own
+  // Makes the process copy host memory, of which it gave the address `from`, into its own
   // memory on this GPU. Returns the copy's number; 0: too many are in progress, try again.
   virtual uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) = 0;
   // True: the copy is complete. An error is the process's. After either the number is forgotten.

@@ -1,4 +1,4 @@
-// Memory on GPUs stays unmapped, and memory of the host is mapped.
+// Memory on GPUs stays unmapped, and host memory is mapped.
 #include "service/device/gpu/gpu_importer.h"
 
 #include <fcntl.h>

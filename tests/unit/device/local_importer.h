@@ -23,7 +23,7 @@ namespace mccs {
 class LocalImporter final : public MemoryImporter {
  public:
   // `maps_gpu_memory`: else buffers are on a GPU and regions of them have no address, unless they
-  // are registered as memory of the host.
+  // are registered as host memory.
   explicit LocalImporter(bool maps_gpu_memory = true) : maps_gpu_memory_(maps_gpu_memory) {}
   bool maps_gpu_memory() const { return maps_gpu_memory_; }
 

@@ -176,7 +176,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       MCCS_CHECK(Open<wire::Hello>(bytes).magic == wire::kControlMagic);
       auto reply = ErrorReply<wire::HelloReply>(request_error_);
       reply.version = wire::kWireVersion;
-      reply.stages_messages = maps_gpu_memory_ ? 0 : 1;
+      reply.uses_kernels = maps_gpu_memory_ ? 0 : 1;
       reply.wants_dma_bufs = wants_dma_bufs_ ? 1 : 0;
       std::vector<int> fds{session.memory.fd(), session.doorbell.get()};
       reply.kernel_image_bytes = image_.bytes;
