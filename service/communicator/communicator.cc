@@ -13,9 +13,10 @@ namespace {
 
 // How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
-// From a failure until the communicator waits no longer for processes that copy. As long as an
-// abort waits at most (shim/submit/communicator.h).
-constexpr int64_t kCopyTimeoutNs = 2 * kNsPerSec;
+// From a failure until the communicator waits no longer for processes that copy. An abort that
+// fails the communicator waits for the answer of the daemon at most twice as long (kAbortTimeout in
+// shim/submit/communicator.h).
+constexpr int64_t kCopyTimeoutNs = kNsPerSec;
 
 }  // namespace
 
@@ -161,8 +162,10 @@ bool Communicator::ReleaseDepartedRanks() {
     return false;
   }
   const auto free_from =
-      std::stable_partition(leaving_.begin(), leaving_.end(),
-                            [&](const LocalRank& l) { return WritesInto(l.rank, /*window=*/0); });
+      std::stable_partition(leaving_.begin(), leaving_.end(), [&](const LocalRank& l) {
+        return WritesInto(l.rank, /*window=*/0) ||
+               (work_ != nullptr && work_->messages().ReadsMemoryOf(l.rank));
+      });
   const std::vector<LocalRank> free(free_from, leaving_.end());
   leaving_.erase(free_from, leaving_.end());
   for (const LocalRank& local : free) local.port->OnReleased();
@@ -333,8 +336,9 @@ MonotonicNs Communicator::NextDeadline() const {
                        work_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->WithdrawalDeadline();
-      return failure_->closing_deadline != 0 ? failure_->closing_deadline
-                                             : failure_->notify_ports_at;
+      return std::min(
+          failure_->closing_deadline != 0 ? failure_->closing_deadline : failure_->notify_ports_at,
+          work_ != nullptr ? failure_->abandons_copies_at : kNever);
     case State::kClosed:
       break;
   }
@@ -506,6 +510,7 @@ bool Communicator::PollClosing() {
   if (state_ == State::kFailed && work_ != nullptr &&
       env_.access.clock->Now() >= failure_->abandons_copies_at) {
     work_->AbandonCopies();
+    failure_->abandons_copies_at = kNever;
   }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();

@@ -23,7 +23,9 @@ void LocalPuts::WindowsChanged() {
 }
 
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
-  if (!mem_ops_.status.ok()) return mem_ops_.status;
+  for (const MemOpOwner* const owner : {&mem_ops_, &process_ops_}) {
+    if (!owner->status.ok()) return owner->status;
+  }
   bool moved = false;
   const PollLimit limit(*parts_.device);
   size_t calls_left = PollLimit::kCopies;
@@ -76,13 +78,12 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
                               .kernel = put.kernel,
                               .process = window.process};
     if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
-    pair.copy =
-        std::make_unique<Copy>(Copy{.window = std::move(window.hold),
-                                    .copy = {*parts_.device, job, &mem_ops_},
-                                    .process = !put.kernel.runs() && window.process != nullptr &&
-                                                       !IsMapped(*parts_.device, window.memory)
-                                                   ? window.process->place().process
-                                                   : 0});
+    const bool by_process =
+        !put.kernel.runs() && window.process != nullptr && !IsMapped(*parts_.device, window.memory);
+    pair.copy = std::make_unique<Copy>(
+        Copy{.window = std::move(window.hold),
+             .copy = {*parts_.device, job, by_process ? &process_ops_ : &mem_ops_},
+             .process = by_process ? window.process->place().process : 0});
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
 }
@@ -98,6 +99,13 @@ bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
     if (pair->copy == nullptr) return false;
     const OpenMessage& call = pair->calls.front();
     return call.pair.destination == rank && (window == 0 || call.call->window == window);
+  });
+}
+
+bool LocalPuts::ReadsMemoryOf(Rank rank) const {
+  return std::any_of(busy_.begin(), busy_.end(), [&](const Pair* pair) {
+    return pair->copy != nullptr && pair->copy->process != 0 &&
+           pair->calls.front().pair.source == rank;
   });
 }
 

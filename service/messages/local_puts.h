@@ -47,13 +47,19 @@ class LocalPuts {
   // A call can advance: the device has, or can take, a part of a copy; or the last Poll reached its
   // limit before the call.
   bool copying() const { return !busy_.empty(); }
-  // No copy is in the device.
-  bool quiescent() const { return mem_ops_.outstanding == 0; }
-  // As LocalExchange's.
+  // Neither the device nor a kernel copies.
+  bool locally_quiescent() const { return mem_ops_.outstanding == 0; }
+  // The same, and no process does.
+  bool quiescent() const { return locally_quiescent() && process_ops_.outstanding == 0; }
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
+  // processes copy what they were asked to.
   void Stop();
-  // As WindowCopies'.
-  void Abandon() { mem_ops_.abandoned = true; }
+  // The same, whatever the processes do.
+  void Abandon() { process_ops_.abandoned = true; }
+  // Appends the copies that processes have not made.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
+  // A copy from memory of `rank`, by a process, is in progress.
+  bool ReadsMemoryOf(Rank rank) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
@@ -77,7 +83,8 @@ class LocalPuts {
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
 
   const Parts parts_;
-  MemOpOwner mem_ops_;
+  MemOpOwner mem_ops_;      // by the device or kernels
+  MemOpOwner process_ops_;  // by processes, which may take as long as they like
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::deque<Pair*> busy_;      // the next to advance first

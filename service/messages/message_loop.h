@@ -74,8 +74,9 @@ class MessageLoop {
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const;
-  // No copy between ranks of this host is in the device.
-  bool locally_quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
+  // No copy between ranks of this host is in the device, except those by processes (WritesInto,
+  // ReadsMemoryOf).
+  bool locally_quiescent() const { return local_.quiescent() && local_puts_.locally_quiescent(); }
   // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
   // processes copy what they were asked to.
   void Stop() {
@@ -89,6 +90,8 @@ class MessageLoop {
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
+  // A process copies a put from memory of this local rank.
+  bool ReadsMemoryOf(Rank rank) const { return local_puts_.ReadsMemoryOf(rank); }
 
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host

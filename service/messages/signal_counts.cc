@@ -61,7 +61,12 @@ const OpenMessage* SignalCounts::Unmatched(Rank rank,
     if (ranks.source != rank || pair.waits.empty()) continue;
     const MessageCount* const with = CountWith(ranks.destination, counts);
     const uint64_t given = with == nullptr ? 0 : with->signals;
-    if (pair.total_received >= given) return &pair.waits.begin()->second;
+    // Signals of puts that are not copied yet have not been received.
+    const uint64_t to_come = given > pair.total_received ? given - pair.total_received : 0;
+    const OpenMessage& oldest = pair.waits.begin()->second;
+    const auto pending = pair.pending.find(oldest.call->signal);
+    const uint64_t has = pending == pair.pending.end() ? 0 : pending->second;
+    if (has + to_come < oldest.call->awaited) return &oldest;
   }
   return nullptr;
 }

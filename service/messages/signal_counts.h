@@ -36,8 +36,8 @@ class SignalCounts {
 
   // Appends the oldest wait of each pair.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
-  // A wait that can never complete: `rank` has left after sending the signals in `counts`, and all
-  // of them have arrived. Null if there is none.
+  // A wait that can never complete: `rank` has left after sending the signals in `counts`, and the
+  // wait needs more than have arrived and are still to come. Null if there is none.
   const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -77,10 +78,34 @@ TEST_F(SimUncopiedPuts, AFailedCommunicatorEndsOnTheHost) {
 // A process that copies as usual does so before the communicator ends.
 TEST_F(SimUncopiedPuts, AFailedCommunicatorWaitsForACopyThatIsLate) {
   job_.Abort(1);
-  world_.RunFor(kNsPerSec);
+  world_.RunFor(kNsPerSec / 2);
   EXPECT_FALSE(job_.rank(1).ended) << "the copy may write into its window";
   job_.tenant(1).AnswerHeldCopies();
   EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }, kNsPerSec / 2));
+}
+
+// An abort of the library waits 2 s.
+TEST_F(SimUncopiedPuts, AnAbortThatFailsTheCommunicatorIsAnsweredInTime) {
+  job_.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
+  world_.RunFor(10 * kNsPerMs);  // until the daemon has the call
+  job_.Abort(1);
+  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }, 19 * kNsPerSec / 10));
+}
+
+// The put has arrived, and is complete at its sender, but its signal counts only after the copy.
+TEST_F(SimUncopiedPuts, AWaitForMoreSignalsThanTheDeadRankHasSentFails) {
+  job_.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
+  job_.tenant(0).Kill();
+  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).failed(); }, kNsPerSec));
+}
+
+TEST_F(SimUncopiedPuts, AWaitForTheSignalsOfADeadRankCompletesAfterTheCopy) {
+  job_.Post(1, SimJob::Wait{.peer = 0});
+  job_.tenant(0).Kill();
+  world_.RunFor(kNsPerSec);
+  EXPECT_FALSE(job_.rank(1).failed());
+  job_.tenant(1).AnswerHeldCopies();
+  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).done() > 0; }, kNsPerSec));
 }
 
 // The other communicators of the process get no turns from its answers.
@@ -94,6 +119,53 @@ TEST_F(SimUncopiedPuts, AnAnswerWakesNoOtherCommunicator) {
   job_.Post(1, SimJob::Wait{.peer = 0});
   ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).done() > 0; }));
   EXPECT_EQ(world_.host(1).daemon().TurnsOf(alone.id), before);
+}
+
+// A put of rank 0 into the window of rank 1 of the same host. No process can map another one's
+// memory, so the process of rank 1 is to copy it.
+class SimUncopiedLocalPuts : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int r = 0; r < 3; ++r) job_.tenant(r).Register(ProbeOf(r), kProbeBytes);
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(2).BufferAt(ProbeOf(2)) != 0; }));
+    for (int r = 0; r < 3; ++r) {
+      job_.tenant(r).SetProbe(ProbeOf(r));
+      job_.tenant(r).AnswerMapsWith(SimTenant::MapAnswer::kError);
+    }
+    ASSERT_TRUE(job_.Form());
+    ASSERT_TRUE(job_.rank(0).stages_collectives);
+    for (int r = 0; r < 3; ++r) job_.tenant(r).AnswerMapsWith(SimTenant::MapAnswer::kAddress);
+    job_.Fill(kCount);
+    job_.OpenWindow(1, kCount);
+    job_.tenant(1).HoldCopies();
+    job_.Post(0, SimJob::Put{.peer = 1, .count = kCount});
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(1).held_copies() > 0; }))
+        << job_.rank(0).failure();
+  }
+  bool Ends(int r) {
+    return world_.RunUntil([&] { return job_.rank(r).ended; }, kEndNs);
+  }
+
+  static constexpr size_t kProbeBytes = 4096;
+  std::byte* ProbeOf(int r) { return probes_.data() + static_cast<size_t>(r) * kProbeBytes; }
+
+  std::vector<std::byte> probes_ = std::vector<std::byte>(3 * kProbeBytes);
+  SimWorld world_{{.seed = 1, .hosts = 1, .kernels = true}};
+  SimJob job_{world_, {0, 0, 0}, kBytes};
+};
+
+TEST_F(SimUncopiedLocalPuts, ARankOfAThirdProcessLeaves) {
+  job_.tenant(2).Destroy(job_.rank(2));
+  EXPECT_TRUE(Ends(2));
+  EXPECT_FALSE(job_.rank(1).ended);
+}
+
+TEST_F(SimUncopiedLocalPuts, TheSourceLeavesAfterTheCopy) {
+  job_.tenant(0).Destroy(job_.rank(0));
+  world_.RunFor(kNsPerSec / 2);
+  EXPECT_FALSE(job_.rank(0).ended) << "its memory is still to be read";
+  job_.tenant(1).AnswerHeldCopies();
+  EXPECT_TRUE(Ends(0));
 }
 
 }  // namespace uncopied_puts_test
