@@ -80,7 +80,7 @@ class Wait {
 
 // ---- Copies -------------------------------------------------------------------------------------
 
-// All threads copy `bytes` bytes, and then synchronize. REQUIRES: multiples of kCopyBytes.
+// All threads copy `bytes` bytes; the caller synchronizes. REQUIRES: multiples of kCopyBytes.
 template <typename Block>
 MCCS_HOST_DEVICE void CopyIn(const Block& block, const void* from, uint32_t bytes, void* to) {
   static_assert(sizeof(Word<kCopyBytes>) == kCopyBytes);
@@ -282,23 +282,30 @@ MCCS_HOST_DEVICE void HelpProgram(const Block& block, const EndWords& end, const
 
 // ---- Copies of messages ----
 
+// Between pieces of this size a block looks whether the commands have ended.
+inline constexpr uint64_t kCopyPieceBytes = 64 << 20;
+
 // This block's share of the command's copies.
 template <typename Block>
-MCCS_HOST_DEVICE void RunCopies(const Block& block, const Command& command) {
+MCCS_HOST_DEVICE void RunCopies(const Block& block, const EndWords& end, const Command& command) {
   const Team own = block.team();
   const Team team{block.index() * own.threads + own.index, block.blocks() * own.threads};
   Operands& operands = block.memory().operands;
   for (uint32_t i = 0; i < command.copies && i < kMostCopies; ++i) {
     const CopyRun& copy = command.copy[i];
-    block.Sync();  // all have finished with the operands before
-    if (own.index == 0) {
-      operands.sources[0] =
-          Source{BoundProgram::At<const unsigned char>(copy.from), 0, nullptr, false};
-      operands.destinations[0] = BoundProgram::At<unsigned char>(copy.to);
+    for (uint64_t done = 0; done < copy.bytes; done += kCopyPieceBytes) {
+      const bool first = i == 0 && done == 0;  // the command has only just arrived
+      if (!first && block.Holds([&] { return end.Ended(); })) return;
+      block.Sync();  // all have finished with the operands before
+      if (own.index == 0) {
+        operands.sources[0] =
+            Source{BoundProgram::At<const unsigned char>(copy.from + done), 0, nullptr, false};
+        operands.destinations[0] = BoundProgram::At<unsigned char>(copy.to + done);
+      }
+      block.Sync();
+      Combine(ElementOp{DataType::kInt8, ReduceOp::kSum, false, 1}, operands.sources, 1,
+              operands.destinations, 1, Least<uint64_t>(copy.bytes - done, kCopyPieceBytes), team);
     }
-    block.Sync();
-    Combine(ElementOp{DataType::kInt8, ReduceOp::kSum, false, 1}, operands.sources, 1,
-            operands.destinations, 1, copy.bytes, team);
   }
 }
 
@@ -380,7 +387,7 @@ MCCS_HOST_DEVICE Taken TakeCommand(const Block& block, const EndWords& end, uint
 template <typename Block>
 MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, BlockWords& words) {
   const Command& command = block.memory().command;
-  RunCopies(block, command);
+  RunCopies(block, end, command);
   for (uint32_t p = block.index(); p < command.programs; p += block.blocks()) {
     const LoadedProgram loaded = LoadProgram(block, command, p);
     if (!RunProgram(block, end, loaded, words.programs[p % kMaxBlocks],

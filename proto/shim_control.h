@@ -359,13 +359,22 @@ struct CommRevoke {
 // The GPU of the rank, or its process's context there, has failed: no kernel of the rank runs any
 // more, and no call of the communicator can succeed. Or work of a posted call could not be
 // enqueued: the streams do not wait for the call.
+enum class EndedKernels : uint32_t {
+  kAll = 0,         // of the rank
+  kUnlaunched = 1,  // that of one group: it was never launched
+  kNone = 2,
+};
+
 struct GpuFailed {
   static constexpr MessageKind kKind = MessageKind::kGpuFailed;
   MessageHeader header;
   uint32_t comm_handle;
-  // 0: all kernels of the rank have ended; n: the kernel of ready slot n - 1 was not launched;
-  // kNoReadySlot: all were.
-  uint32_t ended_kernels;
+  EndedKernels ended;
+  // kUnlaunched: the group's ready slot, and the sequence of its first call. Its kernel would have
+  // run the commands of this call and the later ones. Earlier kernels of the slot go on.
+  uint32_t ready_slot;
+  uint32_t reserved;
+  uint64_t sequence;
   char text[kReplyMessageBytes];  // zero-terminated: which GPU, its error, the remedy
 };
 

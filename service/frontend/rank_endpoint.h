@@ -89,7 +89,9 @@ class RankEndpoint final : public RankPort {
 
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
-  absl::Status EndKernelsOf(uint32_t ready_slot) { return queues_.EndPosted(ready_slot); }
+  absl::Status EndKernelsOf(uint32_t ready_slot, uint64_t sequence) {
+    return queues_.EndPosted(ready_slot, sequence);
+  }
 
   const KernelUse& kernel_use() const { return kernel_use_; }
   CapturedGroups& captured() { return captured_; }

@@ -289,10 +289,15 @@ Session::Outcome Session::HandleGpuFailed(const wire::GpuFailed& message) {
   const auto found = ranks_.find(message.comm_handle);
   if (found == ranks_.end() || found->second.communicator() == nullptr) return std::nullopt;
   RankEndpoint& endpoint = found->second.endpoint();
-  if (message.ended_kernels == 0) {
-    endpoint.EndKernels();
-  } else if (message.ended_kernels != wire::kNoReadySlot) {
-    EndOnError(endpoint.EndKernelsOf(message.ended_kernels - 1));
+  switch (message.ended) {
+    case wire::EndedKernels::kAll:
+      endpoint.EndKernels();
+      break;
+    case wire::EndedKernels::kUnlaunched:
+      EndOnError(endpoint.EndKernelsOf(message.ready_slot, message.sequence));
+      break;
+    case wire::EndedKernels::kNone:
+      break;
   }
   found->second.communicator()->FailForRank(&endpoint, TextOf(message.text));
   return std::nullopt;

@@ -81,7 +81,10 @@ Group::Outcome Group::End() {
   Outcome outcome;
   outcome.status = std::exchange(error_, absl::OkStatus());
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
-  if (outcome.status.ok()) outcome.status = ReportGpuFailure(work_.Submit());
+  if (outcome.status.ok()) {
+    outcome.status = ReportGpuFailure(work_.Submit());
+    for (const absl::Status& failure : work_.TakeGpuFailures()) (void)ReportGpuFailure(failure);
+  }
   if (outcome.status.ok()) outcome.status = RunDestroys();
   Clear();
   return outcome;

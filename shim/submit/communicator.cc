@@ -244,12 +244,29 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   return session_->client->Send(message);
 }
 
-void Communicator::ReportFailure(std::string_view text, uint32_t ended_kernels) {
-  std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
-  if (state() != State::kReady || std::exchange(failure_reported_, true)) return;
+void Communicator::ReportGpuFailure(std::string_view text) {
   wire::GpuFailed message{};
+  message.ended = wire::EndedKernels::kAll;
+  ReportFailure(text, message, &gpu_failure_reported_);
+}
+
+void Communicator::ReportLaunchFailure(std::string_view text,
+                                       const std::optional<UnlaunchedGroup>& unlaunched) {
+  launch_failed_.store(true, std::memory_order_relaxed);
+  wire::GpuFailed message{};
+  message.ended = wire::EndedKernels::kNone;
+  if (unlaunched.has_value()) {
+    message.ended = wire::EndedKernels::kUnlaunched;
+    message.ready_slot = unlaunched->ready_slot;
+    message.sequence = unlaunched->first_sequence;
+  }
+  ReportFailure(text, message, &launch_failure_reported_);
+}
+
+void Communicator::ReportFailure(std::string_view text, wire::GpuFailed message, bool* reported) {
+  std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
+  if (state() != State::kReady || std::exchange(*reported, true)) return;
   message.comm_handle = handle();
-  message.ended_kernels = ended_kernels;
   std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
   session_->client->SendOneWay(message);
 }
@@ -470,6 +487,11 @@ absl::Status Communicator::CheckUsable() {
   if (suspended_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(
         "the communicator is suspended; call ncclCommResume first");
+  }
+  if (launch_failed_.load(std::memory_order_relaxed)) {
+    MCCS_RETURN_IF_ERROR(WorkFailureOf(page_->region()));  // says more
+    return absl::FailedPreconditionError(
+        "the work of an earlier call could not be enqueued on its stream; abort the communicator");
   }
   return WorkFailureOf(page_->region());
 }

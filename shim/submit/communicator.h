@@ -136,12 +136,16 @@ class Communicator {
 
   // The GPU or its context has failed, as `text` says: the daemon fails the communicator on all
   // ranks. Has an effect once, and only while calls are accepted. THREAD: any.
-  void ReportGpuFailure(std::string_view text) { ReportFailure(text, /*ended_kernels=*/0); }
-  // The same if work of a posted call could not be enqueued. `slot`: its ready slot, if no kernel
-  // takes the call's commands.
-  void ReportLaunchFailure(std::string_view text, std::optional<uint32_t> slot) {
-    ReportFailure(text, slot.has_value() ? *slot + 1 : wire::kNoReadySlot);
-  }
+  void ReportGpuFailure(std::string_view text);
+  // A group whose kernel was not launched.
+  struct UnlaunchedGroup {
+    uint32_t ready_slot = 0;
+    uint64_t first_sequence = 0;  // of its calls
+  };
+  // The same if work of posted calls could not be enqueued. From now on calls are rejected.
+  // `unlaunched`: nothing if the kernel that takes the calls' commands runs.
+  // REQUIRES: submit_mutex is held, so that no other call's kernel takes these commands.
+  void ReportLaunchFailure(std::string_view text, const std::optional<UnlaunchedGroup>& unlaunched);
 
   // ---- Queries. THREAD: any ----
 
@@ -203,8 +207,8 @@ class Communicator {
   Registrations& registrations() { return registrations_; }
 
  private:
-  // `ended_kernels`: as in wire::GpuFailed.
-  void ReportFailure(std::string_view text, uint32_t ended_kernels);
+  // Sends the message, with handle and text, once.
+  void ReportFailure(std::string_view text, wire::GpuFailed message, bool* reported);
 
   enum class State {
     kCreated,
@@ -253,10 +257,12 @@ class Communicator {
 
   std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts
   std::mutex control_mutex_;
-  uint64_t request_ = 0;           // the outstanding request, while joining or finalizing
-  uint64_t join_request_ = 0;      // the daemon's key of this communicator during the session
-  absl::Status failure_;           // the reason of kFailed and kAborted
-  bool failure_reported_ = false;  // to the daemon; guarded by control_mutex_
+  uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
+  uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
+  absl::Status failure_;       // the reason of kFailed and kAborted
+  // What the daemon has been told; guarded by control_mutex_.
+  bool gpu_failure_reported_ = false;
+  bool launch_failure_reported_ = false;
 
   std::atomic<bool> failure_taken_{false};
   std::atomic<const char*> end_message_{
@@ -271,6 +277,7 @@ class Communicator {
   std::shared_ptr<ChildLink> link_to_parent_;  // null: not tracked
 
   std::mutex submit_mutex_;
+  std::atomic<bool> launch_failed_ = false;  // set under submit_mutex_
   std::optional<SubmissionState> submission_state_;
 
   UserOperators operators_;

@@ -78,10 +78,11 @@ absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream str
                       .next_fence = 1,
                       .next_operation = kEnd,
                       .unposted = 0,
+                      .first_sequence = 0,
                       .last_sequence = 0,
                       .broken = false,
                       .launch_error = {},
-                      .unlaunched_slot = {}});
+                      .unlaunched = {}});
   return &batches_.back();
 }
 
@@ -155,8 +156,8 @@ absl::Status GroupWork::Submit() {
     ReclaimSlots();
   }
   for (Batch& batch : batches_) MarkBatchPosted(batch);
-  Unlock();
   ReportLaunchErrors();
+  Unlock();
   return status.ok() ? AwaitStreams() : status;
 }
 
@@ -360,6 +361,10 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
 // Round robin: a full ring blocks only its own communicator, and its daemon may need the other
 // communicators' records to empty it.
 absl::Status GroupWork::PushAll() {
+  for (Batch& batch : batches_) {
+    if (batch.capture == 0)
+      batch.first_sequence = batch.comm->submission_state().ring.last_sequence() + 1;
+  }
   BackoffWait wait;
   while (true) {
     bool all_done = true;
@@ -468,7 +473,8 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
                     captured ? page.captured_queue(use.slot) : page.posted_queue(use.slot), done,
                     value, largest);
     if (error == CUDA_SUCCESS) continue;
-    if (runs && !captured) batch.unlaunched_slot = use.slot;
+    if (runs && !captured)
+      batch.unlaunched = {.ready_slot = use.slot, .first_sequence = batch.first_sequence};
     return CudaError(comm.driver(), error,
                      captured ? "cannot capture a wait"
                      : runs   ? "cannot launch the kernel of a posted call"
@@ -477,12 +483,16 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
   return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
 }
 
-void GroupWork::ReportLaunchErrors() const {
+void GroupWork::ReportLaunchErrors() {
   for (const Batch& batch : batches_) {
-    if (batch.launch_error.ok() || GpuFailureOf(batch.launch_error).has_value()) continue;
+    if (batch.launch_error.ok()) continue;
+    if (GpuFailureOf(batch.launch_error).has_value()) {
+      gpu_failures_.push_back(batch.launch_error);
+      continue;
+    }
     batch.comm->ReportLaunchFailure(
         absl::StrCat("CUDA device ", batch.comm->device(), ": ", batch.launch_error.message()),
-        batch.unlaunched_slot);
+        batch.unlaunched);
   }
 }
 

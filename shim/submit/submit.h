@@ -35,6 +35,8 @@ class GroupWork {
   // requests a wait for the streams. Returns the first error. If one communicator fails, the
   // others' work is still submitted.
   absl::Status Submit();
+  // The failures of GPUs that Submit has met, of all communicators: for the caller to report.
+  std::vector<absl::Status> TakeGpuFailures() { return std::exchange(gpu_failures_, {}); }
 
   // Estimated time of the operations in microseconds: operations of one communicator run one after
   // the other, communicators in parallel. One round trip to the daemon per operation.
@@ -70,12 +72,13 @@ class GroupWork {
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 denotes the operations' own slot
     uint32_t next_operation;
-    uint32_t unposted;  // calls that UnpostedCalls counts
+    uint32_t unposted;        // calls that UnpostedCalls counts
+    uint64_t first_sequence;  // of its posted calls
     uint64_t last_sequence;
     bool broken;
-    // Why a stream of posted work does not wait for it, and the slot whose kernel was not launched.
+    // Why a stream of posted work does not wait for it.
     absl::Status launch_error;
-    std::optional<uint32_t> unlaunched_slot;
+    std::optional<Communicator::UnlaunchedGroup> unlaunched;
   };
 
   static StreamUse UseOf(const Communicator& comm, CUstream stream);
@@ -116,15 +119,16 @@ class GroupWork {
   uint64_t LargestCallBytes(const Batch& batch) const;
   absl::Status AwaitDone(Batch& batch);
   absl::Status EnqueueWaits(Batch& batch);
-  // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks.
-  // A GPU that has failed is the caller's to report.
-  void ReportLaunchErrors() const;
+  // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks. A
+  // GPU that has failed joins gpu_failures_. REQUIRES: Lock.
+  void ReportLaunchErrors();
   absl::Status AwaitStreams() const;
 
   std::vector<Operation> operations_;
   StagedGroup staged_;
   std::vector<Batch> batches_;
   std::vector<Communicator*> locked_;
+  std::vector<absl::Status> gpu_failures_;
 };
 
 }  // namespace mccs::shim

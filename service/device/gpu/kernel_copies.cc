@@ -12,11 +12,13 @@ constexpr size_t kByProcessPerTurn = 64;
 // Copies of one queue that one Poll ends because the queue has.
 constexpr size_t kFailedPerTurn = 16;
 
-// OK: its kernels run commands.
-absl::Status WhyEnded(KernelQueue& queue) {
-  if (!queue.alive())
+// OK: the kernel that waits for this done value runs commands.
+absl::Status WhyEnded(KernelQueue& queue, uint64_t done_value) {
+  if (!queue.alive(done_value)) {
     return absl::UnavailableError(
-        "the process whose kernel copies a message has ended or lost its GPU");
+        "the kernel that copies a message was not launched, or its process has ended or lost its "
+        "GPU");
+  }
   if (queue.stopped())
     return absl::CancelledError("the communicator of a message that a kernel copies has failed");
   return absl::OkStatus();
@@ -79,10 +81,12 @@ bool KernelCopies::PollProcesses() {
 
 bool KernelCopies::TakeFinished(KernelQueue& queue, Queue& its) {
   bool any = false;
-  while (!its.running.empty() && queue.Finished(its.running.front().command)) {
+  while (!its.running.empty()) {
+    const Running& oldest = its.running.front();
+    if (!queue.Finished(oldest.command, oldest.done_value)) break;
     // A kernel that was stopped, or has died, may have left it out.
-    const absl::Status status = WhyEnded(queue);
-    for (const MemToken token : its.running.front().tokens) done_.push_back({token, status});
+    const absl::Status status = WhyEnded(queue, oldest.done_value);
+    for (const MemToken token : oldest.tokens) done_.push_back({token, status});
     its.running.pop_front();
     any = true;
   }
@@ -94,12 +98,12 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
     done_.push_back({its.waiting.front().token, why});
     its.waiting.pop_front();
   };
-  if (const absl::Status why = WhyEnded(queue); !why.ok()) {
-    const bool any = !its.waiting.empty();
+  if (its.waiting.empty()) return false;
+  if (const absl::Status why = WhyEnded(queue, its.waiting.front().done_value); !why.ok()) {
     for (size_t i = 0; i < kFailedPerTurn && !its.waiting.empty(); ++i) fail_first(why);
-    return any;
+    return true;
   }
-  if (its.waiting.empty() || !queue.MayPublishNext()) return false;
+  if (!queue.MayPublishNext()) return false;
   kernels::Command command{};
   Running running;
   while (!its.waiting.empty() && command.copies < kernels::kMostCopies) {
@@ -119,6 +123,7 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
   }
   if (command.copies == 0) return false;
   running.command = queue.Reserve();
+  running.done_value = command.done_value;
   queue.Publish(running.command, command);
   its.running.push_back(std::move(running));
   return true;

@@ -43,7 +43,8 @@ class KernelCopies {
     MemToken token;
   };
   struct Running {
-    uint64_t command;
+    uint64_t command = 0;
+    uint64_t done_value = 0;
     std::vector<MemToken> tokens;
   };
   struct Queue {

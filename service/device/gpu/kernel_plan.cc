@@ -383,13 +383,14 @@ bool KernelPlan::CopyCounters(Receive& receive, bool* ring) {
 
 bool KernelPlan::KernelsFinished() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.kernel.queue->Finished(runner.command);
+    return !runner.published ||
+           runner.kernel.queue->Finished(runner.command, runner.kernel.done_value);
   });
 }
 
 bool KernelPlan::ProcessesAlive() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.kernel.queue->alive();
+    return !runner.published || runner.kernel.queue->alive(runner.kernel.done_value);
   });
 }
 

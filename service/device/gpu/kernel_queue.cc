@@ -22,16 +22,16 @@ void KernelQueue::WriteShort(uint64_t number, std::span<const std::byte> short_f
   const uint32_t flag = kernels::ShortFlag(number);
   // Flags begin again after 2^32 commands. No line may keep one.
   if (flag == 0) std::ranges::fill(shared_.short_command, kernels::LowLatencyLine{});
-  if (flag == 0 || short_form.empty() || (number > 0 && !Finished(number - 1))) return;
+  if (flag == 0 || short_form.empty() || (number > 0 && !Reported(number - 1))) return;
   kernels::WriteLines(short_form.data(), short_form.size(), flag, shared_.short_command);
 }
 
-bool KernelQueue::Finished(uint64_t number) {
+bool KernelQueue::Reported(uint64_t number) {
   if (finished_ > number) return true;
   // A tenant can write any value there.
   const uint64_t claimed = kernels::LoadWord(&shared_.finished);
   finished_ = std::max(finished_, std::min(claimed, published_));
-  return finished_ > number || !alive();
+  return finished_ > number;
 }
 
 void KernelQueue::Ring() { wire::AdvanceFence(kernels::BellOf(shared_), ++bell_); }

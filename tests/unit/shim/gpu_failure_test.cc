@@ -69,7 +69,7 @@ TEST_F(GpuFailureTest, ALaunchThatFailsAfterItsCallWasPostedFailsItsCommunicator
   ASSERT_TRUE(Eventually([&] { return daemon_.GpuFailures().size() == 1; }));
   const wire::GpuFailed failure = daemon_.GpuFailures()[0];
   EXPECT_EQ(failure.comm_handle, 0u) << "the other one on this GPU works";
-  EXPECT_EQ(failure.ended_kernels, wire::kNoReadySlot) << "only the kernel that waits is missing";
+  EXPECT_EQ(failure.ended, wire::EndedKernels::kNone) << "only the kernel that waits is missing";
   EXPECT_THAT(failure.text, AllOf(HasSubstr("CUDA device 0: "), HasSubstr("OUT_OF_RESOURCES")));
 }
 
