@@ -34,7 +34,10 @@ void SetError(const absl::Status& why, wire::ReplyStatus* status) {
 }  // namespace
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
-    : driver_(driver), client_(client), closer_(driver), copier_(driver) {
+    : driver_(driver),
+      client_(client),
+      closer_(std::make_shared<MemoryCloser>(driver)),
+      copier_(driver) {
   client_.SetMemoryHandler([this](Reply message) { OnMessage(std::move(message)); });
 }
 
@@ -54,29 +57,25 @@ void KernelMemory::SetContext(const DeviceBinding& device) {
 void KernelMemory::OnMessage(Reply message) {
   wire::MessageHeader header;
   std::memcpy(&header, message.bytes, sizeof(header));
-  std::lock_guard lock(mutex_);
-  if (header.kind == wire::MessageKind::kUnmapMemory && message.size == sizeof(wire::UnmapMemory)) {
-    wire::UnmapMemory request;
+  const auto take = [&](auto request, const auto& handle) {
+    if (message.size != sizeof(request)) return;
     std::memcpy(&request, message.bytes, sizeof(request));
-    if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
-      copier_.Await(MemoryCloser::kLimit);  // they may read it
-      closer_.Close(mapping->second);
-      mappings_.erase(mapping);
-    }
-    wire::MemoryUnmapped answer{};
-    answer.memory = request.memory;
-    client_.SendOneWay(answer);
-    return;
+    std::lock_guard lock(mutex_);
+    handle(request);
+  };
+  switch (header.kind) {
+    case wire::MessageKind::kMapMemory:
+      return take(wire::MapMemory{}, [&](const auto& r) { OnMapMemory(r, message); });
+    case wire::MessageKind::kUnmapMemory:
+      return take(wire::UnmapMemory{}, [&](const auto& r) { OnUnmapMemory(r); });
+    case wire::MessageKind::kCopyMemory:
+      return take(wire::CopyMemory{}, [&](const auto& r) { OnCopyMemory(r); });
+    default:
+      return;
   }
-  if (header.kind == wire::MessageKind::kCopyMemory && message.size == sizeof(wire::CopyMemory)) {
-    wire::CopyMemory request;
-    std::memcpy(&request, message.bytes, sizeof(request));
-    return Copy(request);
-  }
-  if (header.kind != wire::MessageKind::kMapMemory || message.size != sizeof(wire::MapMemory))
-    return;
-  wire::MapMemory request;
-  std::memcpy(&request, message.bytes, sizeof(request));
+}
+
+void KernelMemory::OnMapMemory(const wire::MapMemory& request, Reply& message) {
   wire::MemoryMapped answer{};
   answer.memory = request.memory;
   MemoryCloser::Opened mapping;
@@ -91,7 +90,19 @@ void KernelMemory::OnMessage(Reply message) {
   client_.SendOneWay(answer);
 }
 
-void KernelMemory::Copy(const wire::CopyMemory& request) {
+void KernelMemory::OnUnmapMemory(const wire::UnmapMemory& request) {
+  if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
+    // Copies of which the daemon has stopped to wait may still read it.
+    copier_.AfterCopies(MemoryCloser::kLimit,
+                        [closer = closer_, memory = mapping->second] { closer->Close(memory); });
+    mappings_.erase(mapping);
+  }
+  wire::MemoryUnmapped answer{};
+  answer.memory = request.memory;
+  client_.SendOneWay(answer);
+}
+
+void KernelMemory::OnCopyMemory(const wire::CopyMemory& request) {
   const auto answer = [this, number = request.copy](const absl::Status& status) {
     wire::MemoryCopied message{};
     message.copy = number;
@@ -186,7 +197,7 @@ absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser:
       driver_, driver_.MemGetAddressRange(&base, &bytes, opened->ipc), "cuMemGetAddressRange");
   const uint64_t left = found.ok() && opened->ipc >= base ? base + bytes - opened->ipc : 0;
   if (left >= request.bytes) return absl::OkStatus();
-  closer_.Close(*opened);
+  closer_->Close(*opened);
   if (!found.ok()) return found;
   return absl::InternalError(
       absl::StrCat("its owner claims ", request.bytes, " bytes, the allocation has ", left));

@@ -31,8 +31,11 @@ class KernelMemory {
   void SetContext(const DeviceBinding& device);
 
  private:
+  // Handle a request of the daemon. REQUIRES: mutex_ is held.
+  void OnMapMemory(const wire::MapMemory& request, Reply& message);
+  void OnUnmapMemory(const wire::UnmapMemory& request);
+  void OnCopyMemory(const wire::CopyMemory& request);
   void OnMessage(Reply message);
-  void Copy(const wire::CopyMemory& request);
   // Of this process, on another GPU: gives the GPU of the current context access. It stays.
   absl::Status AllowOwn(const wire::MapMemory& request);
   absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);
@@ -41,7 +44,7 @@ class KernelMemory {
 
   const DriverApi& driver_;
   DaemonClient& client_;
-  MemoryCloser closer_;
+  const std::shared_ptr<MemoryCloser> closer_;  // also the copier's thread may use it
   MemoryCopier copier_;
   std::mutex mutex_;
   std::unordered_map<int, CUcontext> contexts_;                  // by ordinal

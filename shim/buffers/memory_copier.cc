@@ -15,20 +15,29 @@ MemoryCopier::~MemoryCopier() {
   state_->ended = true;
 }
 
+void MemoryCopier::AfterCopies(std::chrono::milliseconds limit, std::function<void()> act) {
+  if (thread_.Await(limit)) return act();
+  thread_.Add({.done = {}, .act = std::move(act)});
+}
+
 // Enqueues all copies before it waits for the first one.
 void MemoryCopier::Run(State& state, const std::deque<Copy>& copies) {
+  bool ended = false;
   {
     std::lock_guard lock(state.done_mutex);
-    if (state.ended) return;
+    ended = state.ended;
   }
   const RelaxedCapture relaxed(state.driver);  // captures of other threads go on
   std::deque<std::pair<absl::Status, CUstream>> enqueued;
   for (const Copy& copy : copies) {
     CUstream stream = nullptr;
-    absl::Status status = Enqueue(state, copy, &stream);
+    absl::Status status;
+    if (!ended && !copy.act) status = Enqueue(state, copy, &stream);
     enqueued.emplace_back(std::move(status), stream);
   }
   for (size_t i = 0; i < copies.size(); ++i) {
+    if (copies[i].act) copies[i].act();
+    if (ended || copies[i].act) continue;
     auto& [status, stream] = enqueued[i];
     if (status.ok()) {
       const ScopedContext context(state.driver, copies[i].context);

@@ -28,6 +28,7 @@ class MemoryCopier {
     CUdeviceptr from = 0;
     uint64_t bytes = 0;
     std::function<void(const absl::Status&)> done;  // called by the thread
+    std::function<void()> act = {};                 // of AfterCopies; then there is no copy
   };
 
   // LIFETIME: `driver` is never destroyed: the thread may outlive this.
@@ -37,8 +38,9 @@ class MemoryCopier {
   MemoryCopier(const MemoryCopier&) = delete;
 
   void Add(Copy copy) { thread_.Add(std::move(copy)); }
-  // Waits until the copies added so far are complete, `limit` at most.
-  void Await(std::chrono::milliseconds limit) { thread_.Await(limit); }
+  // Runs `act` when no copy added so far reads or writes memory any more: at once, if they end
+  // within `limit`, else later, in the thread.
+  void AfterCopies(std::chrono::milliseconds limit, std::function<void()> act);
 
  private:
   struct State {
