@@ -123,6 +123,8 @@ class Daemon {
 
   // The address at which peers connect to this daemon.
   const Endpoint& endpoint() const { return environment_.endpoint; }
+  // Processes are asked for the dma-bufs of their memory.
+  bool wants_dma_bufs() const { return session_environment_.wants_dma_bufs; }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
   // See CommunicatorTable::TurnsOf.

@@ -295,10 +295,11 @@ absl::Status Serve(const Config& config, Log& log) {
   std::vector<TenantSocket> sockets = config.sockets;
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
   for (const TenantSocket& socket : sockets) {
-    MCCS_ASSIGN_OR_RETURN(
-        auto listener,
-        UnixListener::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode},
-                           *reactor));
+    MCCS_ASSIGN_OR_RETURN(auto listener, UnixListener::Open({.path = socket.path,
+                                                             .tenant = socket.tenant,
+                                                             .mode = socket.mode,
+                                                             .dma_bufs = daemon->wants_dma_bufs()},
+                                                            *reactor));
     daemon->AddListener(std::move(listener));
     log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",
              socket.tenant);

@@ -177,10 +177,11 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
   // process's own last messages.
   if (got < 0 && errno == ECONNRESET) got = Take(message, &fds);
   if (got < 0 && errno == EAGAIN) return false;
-  const bool known = got > 0 && fds.size() <= message->fds.size() &&
-                     std::all_of(fds.begin(), fds.end(), [](const UniqueFd& fd) {
-                       return IsMemoryFile(fd.get()) || IsGpuFile(fd.get()) || IsDmaBuf(fd.get());
-                     });
+  const bool known =
+      got > 0 && fds.size() <= message->fds.size() &&
+      std::all_of(fds.begin(), fds.end(), [this](const UniqueFd& fd) {
+        return IsMemoryFile(fd.get()) || IsGpuFile(fd.get()) || (dma_bufs_ && IsDmaBuf(fd.get()));
+      });
   if (!known) {
     foreign_->CloseAsync(tenant_, std::move(fds));
     if (got <= 0) return ClosedByProcess();

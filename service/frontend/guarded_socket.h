@@ -75,9 +75,13 @@ class ForeignDescriptors {
 
 class GuardedSocket {
  public:
-  // REQUIRES: `fd` is non-blocking. `tenant`: of the peer.
-  GuardedSocket(UniqueFd fd, std::string tenant, std::shared_ptr<ForeignDescriptors> foreign)
-      : fd_(std::move(fd)), tenant_(std::move(tenant)), foreign_(std::move(foreign)) {}
+  // REQUIRES: `fd` is non-blocking. `tenant`: of the peer. `dma_bufs`: they are not foreign.
+  GuardedSocket(UniqueFd fd, std::string tenant, bool dma_bufs,
+                std::shared_ptr<ForeignDescriptors> foreign)
+      : fd_(std::move(fd)),
+        tenant_(std::move(tenant)),
+        dma_bufs_(dma_bufs),
+        foreign_(std::move(foreign)) {}
   // Receives unread messages first; otherwise the kernel would close their descriptors in this
   // thread.
   ~GuardedSocket();
@@ -103,6 +107,7 @@ class GuardedSocket {
 
   UniqueFd fd_;
   const std::string tenant_;
+  const bool dma_bufs_;
   std::shared_ptr<ForeignDescriptors> foreign_;
 };
 

@@ -21,10 +21,11 @@ constexpr size_t kChecksPerUnit = 32;  // of releases and their uses
 
 }  // namespace
 
-// Takes `fds` when the mapping starts; otherwise PollMessages closes them.
+// Takes `fds` when the mapping starts; otherwise PollMessages closes them, as dma-bufs that the
+// daemon did not ask for.
 Session::Outcome Session::HandleRegister(const wire::RegisterBuffer& request, MessageFds& fds) {
   const bool has_memory = request.kind != wire::ExportKind::kCudaIpc;
-  const bool has_dma_buf = request.has_dma_buf != 0;
+  const bool has_dma_buf = env_.wants_dma_bufs && request.has_dma_buf != 0;
   UniqueFd& memory = fds[0];
   UniqueFd& dma_buf = fds[has_memory ? 1 : 0];
   if (has_dma_buf && !dma_buf.valid()) {

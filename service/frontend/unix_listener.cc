@@ -203,7 +203,8 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
     }
     const std::string tenant =
         options_.tenant.empty() ? UserTenantName(credentials.uid) : options_.tenant;
-    return MakeChannel(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, credentials.pid});
+    return MakeChannel(GuardedSocket(std::move(fd), tenant, options_.dma_bufs, foreign_),
+                       {tenant, credentials.pid});
   }
   return nullptr;
 }

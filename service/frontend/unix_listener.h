@@ -31,8 +31,9 @@ std::string CgroupOf(pid_t process);
 
 struct UnixListenerOptions {
   std::string path;
-  std::string tenant;    // empty: the default socket
-  unsigned mode = 0666;  // file mode of the socket
+  std::string tenant;     // empty: the default socket
+  unsigned mode = 0666;   // file mode of the socket
+  bool dma_bufs = false;  // processes may send them
 };
 
 class UnixListener final : public TenantListener {

@@ -60,7 +60,13 @@ bool DescribesDmaBuf(std::string_view fdinfo) {
   return fdinfo.find("\nexp_name:\t") != std::string_view::npos;
 }
 
+bool IsNameOfDmaBuf(std::string_view link) { return link.starts_with("/dmabuf:"); }
+
 bool IsDmaBuf(int fd) {
+  std::array<char, 64> link;
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), link.data(), link.size());
+  if (length <= 0 || !IsNameOfDmaBuf({link.data(), static_cast<size_t>(length)})) return false;
   const UniqueFd info(
       open(absl::StrCat("/proc/self/fdinfo/", fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!info.valid()) return false;

@@ -16,9 +16,14 @@ namespace mccs {
 // Whether the descriptor is a file of NVIDIA's driver, as those of virtual memory are. Closing it
 // does not call a process.
 bool IsGpuFile(int fd);
-// Whether the descriptor is a dma-buf. No process is asked, as above. Needs /proc.
+// Whether the descriptor is a dma-buf. No process is asked, as above. Needs /proc, and Linux 5.3.
 bool IsDmaBuf(int fd);
-// The same for the text of its file in /proc/self/fdinfo.
+// The same for its link in /proc/self/fd. The kernel prints that in constant time, but programs
+// choose the names of their own files, at the root of a mount namespace of theirs, too.
+bool IsNameOfDmaBuf(std::string_view link);
+// The same for the text of its file in /proc/self/fdinfo, which no program chooses. The kernel
+// prints all of it at each read: of an inotify descriptor with many watches, for half a second. So
+// the link is checked first: such descriptors, and all without a file system, have other ones.
 bool DescribesDmaBuf(std::string_view fdinfo);
 
 // Errors: kInvalidArgument: invalid offer; kUnimplemented: a range of several allocations.

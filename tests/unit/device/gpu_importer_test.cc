@@ -2,12 +2,16 @@
 #include "service/device/gpu/gpu_importer.h"
 
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -150,6 +154,41 @@ TEST(GpuImporter, KnowsDmaBufsByTheirDescriptionInProc) {
   EXPECT_FALSE(IsDmaBuf(SharedRegion::Create("test", kBytes)->fd()));
   EXPECT_FALSE(IsDmaBuf(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)).get()));
   EXPECT_FALSE(IsDmaBuf(-1));
+}
+
+TEST(GpuImporter, DmaBufsAreKnownByTheirNames) {
+  EXPECT_TRUE(IsNameOfDmaBuf("/dmabuf:"));
+  EXPECT_TRUE(IsNameOfDmaBuf("/dmabuf:name"));
+  EXPECT_FALSE(IsNameOfDmaBuf("/home/dmabuf:"));
+  EXPECT_FALSE(IsNameOfDmaBuf("anon_inode:inotify"));
+  EXPECT_FALSE(IsNameOfDmaBuf(""));
+}
+
+// The kernel prints a line for each watch.
+TEST(GpuImporter, ADescriptorWithALongDescriptionIsNoDmaBufAtOnce) {
+  const TemporaryDirectory directory;
+  const UniqueFd watches(inotify_init1(IN_CLOEXEC));
+  ASSERT_TRUE(watches.valid());
+  for (int i = 0; i < 2000; ++i) {
+    const std::string path = directory.File(std::to_string(i));
+    UniqueFd(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    if (inotify_add_watch(watches.get(), path.c_str(), IN_MODIFY) < 0)
+      GTEST_SKIP() << "cannot watch " << i << " files: " << std::strerror(errno);
+  }
+  const auto shortest = [](const auto& action) {
+    auto least = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < 10; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      action();
+      least = std::min(least, std::chrono::steady_clock::now() - begin);
+    }
+    return least;
+  };
+  const auto description = shortest([&] {
+    std::ifstream text("/proc/self/fdinfo/" + std::to_string(watches.get()));
+    EXPECT_TRUE(text.get() != std::ifstream::traits_type::eof());
+  });
+  EXPECT_LT(shortest([&] { EXPECT_FALSE(IsDmaBuf(watches.get())); }), description / 4);
 }
 
 TEST(GpuImporter, RangesOfSeveralAllocationsAreLeftToStaging) {

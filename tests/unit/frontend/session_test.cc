@@ -109,14 +109,18 @@ TEST_F(SessionTest, DmaBufsAreWantedIfNicsCanRegisterThem) {
   }
 }
 
-TEST_F(OpenSessionTest, RejectsADmaBufWithoutADescriptor) {
+TEST_F(SessionTest, RejectsADmaBufWithoutADescriptor) {
+  SimWorld world({.hosts = 1, .verbs = FakeVerbsOptions{}, .kernels = true});
+  RawTenant tenant(world, 0, {"blue", 500});
+  ASSERT_TRUE(tenant.Greet());
   wire::RegisterBuffer message{};
   message.kind = wire::ExportKind::kCudaIpc;
   message.bytes = message.address = 4096;
   message.has_dma_buf = 1;
-  const auto reply = Ask<wire::RegisterReply>(message);
-  EXPECT_EQ(reply.status.error, wire::ErrorClass::kInvalidArgument);
-  EXPECT_THAT(reply.status.text, HasSubstr("descriptor of the buffer's dma-buf"));
+  const auto reply = tenant.Await<wire::RegisterReply>(tenant.Send(message));
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
+  EXPECT_THAT(reply->status.text, HasSubstr("descriptor of the buffer's dma-buf"));
 }
 
 TEST_F(SessionTest, AGreetingBringsNoImageOtherwise) {
