@@ -162,11 +162,12 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   bool copied = device != nullptr && !IsMapped(*device, window->memory);
   std::shared_ptr<const void> reached;
   if (copied && slice.receive != nullptr) {
-    // While a NIC registers the window, puts are copied.
+    // While a NIC registers the window, puts are copied; and later ones to the same place, which
+    // the copies would overwrite.
     absl::StatusOr<std::shared_ptr<const void>> reach =
         slice.receive->Reach(*window->memory.region);
-    copied = !reach.ok();
-    if (reach.ok()) reached = *std::move(reach);
+    copied = !reach.ok() || CopiesInto(window->memory.Part(0, slice.bytes));
+    if (!copied) reached = *std::move(reach);
   }
   if (copied && window->process == nullptr) return std::nullopt;
   const std::optional<RegionSpan> place =
@@ -177,7 +178,9 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
   std::deque<Arriving>& arriving = arriving_[index];
   Arriving entry{.number = slice.number,
                  .rank = slice.tag.pair.destination,
-                 .window = *std::move(window),
+                 .window = {.memory = window->memory.Part(0, slice.bytes),
+                            .process = window->process,
+                            .hold = std::move(window->hold)},
                  .window_number = slice.tag.number,
                  .copied = copied,
                  .reached = std::move(reached)};
@@ -189,6 +192,15 @@ std::optional<RegionSpan> PeerPuts::FindDestination(const Slice& slice) {
     arriving.push_back(std::move(entry));
   }
   return place;
+}
+
+bool PeerPuts::CopiesInto(const RegionSpan& memory) const {
+  return copies_.CopiesInto(memory) ||
+         std::ranges::any_of(arriving_, [&](const std::deque<Arriving>& of_lane) {
+           return std::ranges::any_of(of_lane, [&](const Arriving& arriving) {
+             return arriving.copied && Overlap(arriving.window.memory, memory);
+           });
+         });
 }
 
 absl::Status PeerPuts::OnWindowRequest(const MessageTag& tag) {

@@ -121,6 +121,8 @@ class PeerPuts {
     std::shared_ptr<const void> reached = nullptr;  // LaneEnd::Reach: a NIC writes the window
   };
 
+  // A slice that has arrived or will before the next one is yet to be copied into this memory.
+  bool CopiesInto(const RegionSpan& memory) const;
   // Sends the pair's front call if possible.
   absl::Status Start(Pair& pair);
   // Sends a request if the window is not known yet.

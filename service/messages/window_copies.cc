@@ -44,10 +44,11 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   if (!window.has_value()) return true;
   added.hold = std::move(window->hold);
   added.process = window->process->place().process;
-  added.copy.Submit(*options_.device, RegionCopy{.from = PlaceOf(lane, slice),
-                                                 .to = window->memory.Part(0, slice.bytes),
-                                                 .kernel = {},
-                                                 .process = window->process});
+  added.to = window->memory.Part(0, slice.bytes);
+  added.copy.Submit(
+      *options_.device,
+      RegionCopy{
+          .from = PlaceOf(lane, slice), .to = added.to, .kernel = {}, .process = window->process});
   return true;
 }
 
@@ -86,6 +87,14 @@ void WindowCopies::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
                         .part = first.slice.number,
                         .process = first.process});
   }
+}
+
+bool WindowCopies::CopiesInto(const RegionSpan& memory) const {
+  return std::ranges::any_of(lanes_, [&](const std::unique_ptr<Lane>& lane) {
+    return lane != nullptr && std::ranges::any_of(lane->slices, [&](const Waiting& waiting) {
+             return waiting.copy.outstanding > 0 && Overlap(waiting.to, memory);
+           });
+  });
 }
 
 bool WindowCopies::WritesInto(Rank rank, uint64_t window) const {

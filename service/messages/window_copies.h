@@ -51,6 +51,8 @@ class WindowCopies {
   // and of the process.
   absl::StatusOr<bool> Poll(int lane,
                             const std::function<absl::Status(const ArrivingSlice&)>& on_copied);
+  // A process copies, or will, into some of this memory.
+  bool CopiesInto(const RegionSpan& memory) const;
   // A slice for the window of `rank` waits; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   const absl::Status& place_error() const { return place_error_; }
@@ -68,6 +70,7 @@ class WindowCopies {
     std::shared_ptr<const void> hold;  // on the window
     PendingMemOps copy;                // the device has its address
     int64_t process = 0;               // pid of the one that copies
+    RegionSpan to;                     // in the window
   };
   struct Lane {
     std::shared_ptr<Region> places;  // null until needed

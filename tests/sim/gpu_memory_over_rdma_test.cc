@@ -20,9 +20,14 @@ constexpr int kHosts = 3;
 class SimGpuMemoryOverRdma : public testing::Test {
  protected:
   // `verbs` absent: lanes use TCP.
-  void Start(const std::optional<FakeVerbsOptions>& verbs = FakeVerbsOptions{}) {
-    world_ = std::make_unique<SimWorld>(SimWorldOptions{
-        .seed = 1, .hosts = kHosts, .channels = 2, .verbs = verbs, .kernels = true});
+  void Start(const std::optional<FakeVerbsOptions>& verbs = FakeVerbsOptions{},
+             int64_t registration_ns = 0) {
+    world_ = std::make_unique<SimWorld>(SimWorldOptions{.seed = 1,
+                                                        .hosts = kHosts,
+                                                        .channels = 2,
+                                                        .registration_ns = registration_ns,
+                                                        .verbs = verbs,
+                                                        .kernels = true});
     job_ = std::make_unique<SimJob>(*world_, std::vector<int>{0, 0, 1, 2}, kMost * sizeof(float));
   }
   // Small ones, whose slices go through slots, too, and large ones.
@@ -118,6 +123,35 @@ TEST_F(SimGpuMemoryOverRdma, PutsLandInTheWindow) {
   EXPECT_EQ(job_->tenant(2).copies_requested(), copies) << "the last one is not copied";
   for (uint64_t i = 0; i < 3 * kCount; ++i) {
     ASSERT_EQ(job_->output(2, i), SimJob::InputValue(0, i)) << i;
+  }
+}
+
+// The first put waits for the process that copies it, while the NIC has registered the window.
+TEST_F(SimGpuMemoryOverRdma, ALaterPutToTheSamePlaceWins) {
+  Start(FakeVerbsOptions{}, /*registration_ns=*/kNsPerMs);
+  ASSERT_TRUE(job_->Form());
+  job_->Fill(kMost);
+  constexpr uint64_t kCount = 1000;
+  job_->OpenWindow(2, kMost);
+  job_->tenant(2).HoldCopies();
+  job_->Post(0, SimJob::Put{.peer = 2, .at = 0, .count = kCount, .to = kCount});
+  ASSERT_TRUE(world_->RunUntil([&] { return job_->tenant(2).held_copies() > 0; }));
+  world_->RunFor(20 * kNsPerMs);
+  // Overlaps the end of the first one.
+  job_->Post(0, SimJob::Put{.peer = 2, .at = 5000, .count = kCount, .to = kCount + kCount / 2});
+  // Elsewhere: the NIC writes it.
+  job_->Post(0, SimJob::Put{.peer = 2, .at = 7000, .count = kCount, .to = 10 * kCount});
+  job_->Post(2, SimJob::Wait{.peer = 0, .signals = 3});
+  world_->RunFor(20 * kNsPerMs);
+  EXPECT_EQ(job_->output(2, 10 * kCount), SimJob::InputValue(0, 7000)) << "not copied";
+  EXPECT_EQ(job_->rank(2).done(), 0u) << "signals keep their order";
+  job_->tenant(2).MakeHeldCopies();
+  ASSERT_TRUE(job_->Complete());
+  for (uint64_t i = 0; i < kCount / 2; ++i) {
+    ASSERT_EQ(job_->output(2, kCount + i), SimJob::InputValue(0, i)) << i;
+  }
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(job_->output(2, kCount + kCount / 2 + i), SimJob::InputValue(0, 5000 + i)) << i;
   }
 }
 

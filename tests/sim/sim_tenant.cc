@@ -150,6 +150,15 @@ void SimTenant::AddKernel(SimRank& rank, kernels::CommandQueue& queue) {
   if (kernel == nullptr) kernel = std::make_unique<kernels::HostKernel>(queue);
 }
 
+namespace {
+
+void Make(const wire::CopyMemory& request) {
+  std::memcpy(reinterpret_cast<void*>(request.to), reinterpret_cast<const void*>(request.from),
+              request.bytes);
+}
+
+}  // namespace
+
 void SimTenant::MapMemory(SimPipe::Answer answer) {
   const auto request = As<wire::MapMemory>(answer);
   wire::MemoryMapped message{};
@@ -237,14 +246,11 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
       const auto request = As<wire::CopyMemory>(answer);
       ++copies_requested_;
       if (holds_copies_) {
-        held_copies_.push_back(request.copy);
+        held_copies_.push_back(request);
         break;
       }
-      std::memcpy(reinterpret_cast<void*>(request.to), reinterpret_cast<const void*>(request.from),
-                  request.bytes);
-      wire::MemoryCopied message{};
-      message.copy = request.copy;
-      Send(message);
+      Make(request);
+      Answer(request);
       break;
     }
     case wire::MessageKind::kEstimateReply: {
@@ -257,13 +263,20 @@ void SimTenant::OnReply(SimPipe::Answer answer) {
   }
 }
 
+void SimTenant::Answer(const wire::CopyMemory& request) {
+  wire::MemoryCopied message{};
+  message.copy = request.copy;
+  Send(message);
+}
+
 void SimTenant::AnswerHeldCopies() {
   holds_copies_ = false;
-  for (const uint64_t copy : std::exchange(held_copies_, {})) {
-    wire::MemoryCopied message{};
-    message.copy = copy;
-    Send(message);
-  }
+  for (const wire::CopyMemory& request : std::exchange(held_copies_, {})) Answer(request);
+}
+
+void SimTenant::MakeHeldCopies() {
+  for (const wire::CopyMemory& request : held_copies_) Make(request);
+  AnswerHeldCopies();
 }
 
 void SimTenant::RequestUniqueId() { Send(wire::GetUniqueId{}); }

@@ -160,6 +160,8 @@ class SimTenant {
   // AnswerHeldCopies, which answers as if they were made.
   void HoldCopies() { holds_copies_ = true; }
   void AnswerHeldCopies();
+  // The same, and makes them. REQUIRES: their communicator has not ended.
+  void MakeHeldCopies();
   size_t held_copies() const { return held_copies_.size(); }
 
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
@@ -196,6 +198,7 @@ class SimTenant {
   uint64_t Send(Message message);
   void OnReply(SimPipe::Answer answer);
   void MapMemory(SimPipe::Answer answer);
+  void Answer(const wire::CopyMemory& request);
   static void AddKernel(SimRank& rank, kernels::CommandQueue& queue);
   bool RunKernels();
 
@@ -208,7 +211,7 @@ class SimTenant {
   MapAnswer map_answer_ = MapAnswer::kAddress;
   uint64_t maps_requested_ = 0;
   bool holds_copies_ = false;
-  std::vector<uint64_t> held_copies_;  // numbers
+  std::vector<wire::CopyMemory> held_copies_;
   uint64_t copies_requested_ = 0;
   bool wants_dma_bufs_ = false;
   std::string no_dma_bufs_;

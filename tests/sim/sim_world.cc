@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <random>
 #include <span>
 #include <string_view>
@@ -85,6 +86,41 @@ class DelayedMappings final : public MappingRunner {
   std::array<LaneOfJobs, 2> lanes_;
 };
 
+// Jobs for NICs, of which long ones take a fixed time; the others take none.
+class DelayedRegistrations final : public MappingRunner {
+ public:
+  // LIFETIME: `clock` outlives this.
+  DelayedRegistrations(const Clock& clock, int64_t long_ns) : clock_(clock), long_ns_(long_ns) {}
+
+  void Start(Lane, std::unique_ptr<MappingJob> job) override { jobs_.push_back(std::move(job)); }
+  std::unique_ptr<MappingJob> TakeFinished() override {
+    while (!jobs_.empty() || NextStepTime() <= clock_.Now()) {
+      std::deque<std::unique_ptr<MappingJob>>& from = jobs_.empty() ? long_ : jobs_;
+      if (jobs_.empty()) due_.pop_front();
+      std::unique_ptr<MappingJob> job = std::move(from.front());
+      from.pop_front();
+      const MappingJob::Progress progress = job->Step();
+      if (progress == MappingJob::Progress::kDone) return job;
+      if (progress == MappingJob::Progress::kMore) {
+        jobs_.push_back(std::move(job));
+        continue;
+      }
+      long_.push_back(std::move(job));
+      due_.push_back(clock_.Now() + long_ns_);
+    }
+    return nullptr;
+  }
+  // When TakeFinished next has work to do, apart from new jobs.
+  MonotonicNs NextStepTime() const { return due_.empty() ? kNever : due_.front(); }
+
+ private:
+  const Clock& clock_;
+  const int64_t long_ns_;
+  std::deque<std::unique_ptr<MappingJob>> jobs_;
+  std::deque<std::unique_ptr<MappingJob>> long_;
+  std::deque<MonotonicNs> due_;  // of those
+};
+
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels) {
   Strategy strategy;
   strategy.epoch = epoch;
@@ -137,7 +173,12 @@ void SimHost::Start() {
   devices_.push_back(std::make_unique<FailingDevice>(std::make_unique<CpuDevice>(
       CpuDeviceOptions{.workers = 0}, std::move(importer), std::move(mappings))));
   if (!nics_.empty()) {
-    rdma_ = std::make_unique<RdmaTransport>(RdmaTransportOptions{.nics = nics_}, random_, clock_);
+    std::unique_ptr<DelayedRegistrations> registrations;
+    if (options_.registration_ns > 0)
+      registrations = std::make_unique<DelayedRegistrations>(clock_, options_.registration_ns);
+    registrations_ = registrations.get();
+    rdma_ = std::make_unique<RdmaTransport>(
+        RdmaTransportOptions{.nics = nics_, .runner = std::move(registrations)}, random_, clock_);
   }
   const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
@@ -175,6 +216,7 @@ void SimHost::Start() {
 MonotonicNs SimHost::NextDeadline() {
   MonotonicNs deadline = daemon_->NextDeadline();
   if (mappings_ != nullptr) deadline = std::min(deadline, mappings_->NextStepTime());
+  if (registrations_ != nullptr) deadline = std::min(deadline, registrations_->NextStepTime());
   const bool never = deadline == kNever;
   return never ? deadline : clock_.ToBaseClock(deadline);
 }

@@ -73,6 +73,7 @@ struct SimWorldOptions {
   SimNetworkOptions network = {};
   BufferLimits buffers = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
+  int64_t registration_ns = 0;  // of a tenant's memory with a NIC
   DscpMap dscp_by_class = {};
   bool measures_turns = false;                 // for SimHost::turns_ns
   std::optional<FakeVerbsOptions> verbs = {};  // lanes use RDMA
@@ -150,6 +151,7 @@ inline constexpr uint16_t kSimPort = 7400;
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels = 1);
 
 class DelayedMappings;
+class DelayedRegistrations;
 
 class SimHost {
  public:
@@ -203,8 +205,9 @@ class SimHost {
   std::vector<std::unique_ptr<FailingDevice>> devices_;
   std::vector<std::unique_ptr<KernelDevice>> kernel_devices_;  // likewise, if kernels run plans
   DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping is immediate
-  SimTenantListener* tenant_listener_ = nullptr;  // owned by daemon_
-  std::unique_ptr<RdmaTransport> rdma_;           // null: without RDMA
+  DelayedRegistrations* registrations_ = nullptr;  // of rdma_; null: they are immediate
+  SimTenantListener* tenant_listener_ = nullptr;   // owned by daemon_
+  std::unique_ptr<RdmaTransport> rdma_;            // null: without RDMA
   std::unique_ptr<Daemon> daemon_;
   int64_t turns_ns_ = 0;
   int64_t longest_turn_ns_ = 0;
