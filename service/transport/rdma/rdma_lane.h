@@ -150,12 +150,17 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     return memory;
   }
 
-  // The bounce buffer, unused and registered; null: not now. May end the lane, as it does if the
-  // daemon has not mapped `region`, which the NIC cannot register: `why`.
-  std::shared_ptr<BounceBuffer> UseBounce(const Region& region, const absl::Status& why,
+  // The bounce buffer for the region, which is not registered; null: not now. The buffer is unused
+  // and registered. May end the lane, as it does if the daemon has not mapped the region: unless
+  // it has been refused, when it waits for room.
+  std::shared_ptr<BounceBuffer> UseBounce(const Region& region, const RegisteredMemory& refused,
                                           uint32_t bytes) {
     if (!region.is_mapped()) {
-      link_.link().FailLocally(why);
+      if (refused.refused()) {
+        shared_.memory.AwaitRoom(*this);
+      } else {
+        link_.link().FailLocally(refused.status());
+      }
       return nullptr;
     }
     if (bounce_ == nullptr) bounce_ = std::make_shared<BounceBuffer>(bytes);

@@ -188,7 +188,7 @@ std::optional<RdmaRecvLane::Location> RdmaRecvLane::Locate(const RegionSpan& mem
   const Region* region = memory.region;
   if (!registered->ready()) {
     if (has_slots()) return Location{};
-    location.bounce = UseBounce(*region, registered->status(), shape_.slot_bytes);
+    location.bounce = UseBounce(*region, *registered, shape_.slot_bytes);
     if (location.bounce == nullptr) return std::nullopt;
     location.address = reinterpret_cast<uintptr_t>(location.bounce->address());
     region = location.bounce.get();

@@ -211,7 +211,7 @@ bool RdmaSendLane::SetSource(const Entry& entry, WorkRequest* request,
   if ((*kept)->pending()) return false;
   if (!(*kept)->ready()) {
     const std::shared_ptr<BounceBuffer> bounce =
-        UseBounce(*entry.payload.region, (*kept)->status(), shape_.slot_bytes);
+        UseBounce(*entry.payload.region, **kept, shape_.slot_bytes);
     if (bounce == nullptr) return false;
     std::memcpy(bounce->address(), entry.payload.address(), entry.payload.bytes);
     copied_bytes_ += entry.payload.bytes;

@@ -4,8 +4,10 @@
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_RDMA_TRANSPORT_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_RDMA_TRANSPORT_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,7 @@ class RdmaTransport final : public Transport {
       : nics_(options.nics),
         jobs_(std::move(options.runner)),
         memory_(std::move(options.memory)),
+        clock_(clock),
         pairs_(nics_, jobs_, random, clock) {
     pairs_.SetReport(std::move(options.report));
   }
@@ -56,19 +59,38 @@ class RdmaTransport final : public Transport {
   bool pins_memory() const override { return true; }
   bool Poll() override {
     const bool done = jobs_.Poll();
+    RetryRefused();
     return pairs_.Poll() || done;
   }
   TransportCounters counters() const override;
-  MonotonicNs NextDeadline() const override { return pairs_.NextDeadline(); }
+  MonotonicNs NextDeadline() const override {
+    const MonotonicNs next = pairs_.NextDeadline();
+    return memory_->awaits_room() ? std::min(next, retry_at_.value_or(clock_.Now())) : next;
+  }
   bool PrepareSleep() override { return pairs_.PrepareSleep(); }
 
   PeerPairs& pairs() { return pairs_; }
   MemoryTable& memory() { return *memory_; }
 
  private:
+  // Users of registered memory leave without a notice.
+  static constexpr int64_t kRetryNs = 10 * kNsPerMs;
+  void RetryRefused() {
+    if (!memory_->awaits_room()) {
+      retry_at_.reset();
+    } else if (!retry_at_.has_value()) {
+      retry_at_ = clock_.Now() + kRetryNs;
+    } else if (*retry_at_ <= clock_.Now()) {
+      retry_at_.reset();
+      memory_->RetryRefused();
+    }
+  }
+
   const std::vector<RdmaNic> nics_;
   VerbsJobs jobs_;  // outlives what is made by jobs
   const std::unique_ptr<MemoryTable> memory_;
+  const Clock& clock_;
+  std::optional<MonotonicNs> retry_at_;  // when lanes that wait for room try again
   PeerPairs pairs_;
   RdmaShared shared_{.pairs = pairs_, .memory = *memory_};
 };

@@ -56,17 +56,18 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
                                                    Waiter& waiter) {
   std::shared_ptr<RegisteredMemory>& known = regions_[region.id()][domain.get()];
   const bool retries =
-      known != nullptr && known->refused_at_.has_value() && *known->refused_at_ != endings_;
+      known != nullptr && known->refused_at_.has_value() && *known->refused_at_ != retries_;
   if (known == nullptr || retries) {
-    if (retries) by_use_.erase(known->last_use_);
     std::shared_ptr<RegisteredMemory> started = Start(region, domain);
     regions_[region.id()][domain.get()] = started;  // Start may have evicted others
     if (started->pending()) waiting_.insert(&waiter);
     return started;
   }
-  if (known->last_use_ != 0) by_use_.erase(known->last_use_);
-  known->last_use_ = ++uses_;
-  by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+  if (known->last_use_ != 0) {
+    by_use_.erase(known->last_use_);
+    known->last_use_ = ++uses_;
+    by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+  }
   if (known->pending()) waiting_.insert(&waiter);
   return known;
 }
@@ -75,7 +76,8 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
                                                      const std::shared_ptr<PairDomain>& domain) {
   auto memory = std::make_shared<RegisteredMemory>(domain);
   memory->memory_ = MemoryOf(region);
-  memory->is_tenants_ = region.kind() == RegionKind::kTenant;
+  const bool is_tenants = region.kind() == RegionKind::kTenant;
+  memory->is_counted_ = is_tenants && region.is_mapped();
   const Region::DmaBuf* const dma_buf = region.dma_buf();
   if (!region.is_mapped() && dma_buf == nullptr) {
     memory->status_ = NoDmaBuf(region);
@@ -83,13 +85,13 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
   }
   if (absl::Status room = MakeRoom(region, *domain, memory->memory_.bytes); !room.ok()) {
     memory->status_ = std::move(room);
-    memory->refused_at_ = endings_;
+    memory->refused_at_ = retries_;
     return memory;
   }
   std::shared_ptr<Usage>& usage = usage_[&domain->nic()];
   if (usage == nullptr) usage = std::make_shared<Usage>();
   std::shared_ptr<uint64_t> tenant;
-  if (memory->is_tenants_) {
+  if (memory->is_counted_) {
     absl::erase_if(tenants_, [](const auto& entry) { return entry.second.use_count() == 1; });
     std::shared_ptr<uint64_t>& bytes = tenants_[domain->tenant()];
     if (bytes == nullptr) bytes = std::make_shared<uint64_t>(0);
@@ -109,8 +111,8 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
     return verbs->Register(wanted);
   };
   domain->jobs().Run(
-      memory->is_tenants_ ? VerbsJobs::Kind::kRegister : VerbsJobs::Kind::kConnect,
-      domain->tenant(), [made, make, raw = domain.get()] { *made = make(*raw); },
+      is_tenants ? VerbsJobs::Kind::kRegister : VerbsJobs::Kind::kConnect, domain->tenant(),
+      [made, make, raw = domain.get()] { *made = make(*raw); },
       [this, made, memory] {
         memory->status_ = made->status();
         // kUnavailable means pending.
@@ -121,6 +123,7 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
           memory->verbs_ = *std::move(*made);
         } else {
           memory->share_.reset();
+          if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
         }
         for (Waiter* const waiter : std::exchange(waiting_, {})) waiter->OnRegistered();
       });
@@ -142,13 +145,13 @@ absl::Status MemoryTable::MakeRoom(const Region& region, const PairDomain& domai
                        " of ", FormatBytes(limits_.bytes_per_nic), " are allowed"));
     }
   }
-  if (region.kind() != RegionKind::kTenant) return absl::OkStatus();
+  if (region.kind() != RegionKind::kTenant || !region.is_mapped()) return absl::OkStatus();
   const std::string& tenant = domain.tenant();
   while (BytesOf(tenant) + bytes > limits_.bytes_per_tenant) {
-    const auto is_tenants = [&](const RegisteredMemory& known) {
-      return known.is_tenants_ && known.domain_->tenant() == tenant;
+    const auto is_counted = [&](const RegisteredMemory& known) {
+      return known.is_counted_ && known.domain_->tenant() == tenant;
     };
-    if (EvictOne(is_tenants)) continue;
+    if (EvictOne(is_counted)) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
         "RDMA device ", nic.attributes().device, ": cannot register ", FormatBytes(bytes),
         " more for Tenant \"", tenant, "\", with ", FormatBytes(BytesOf(tenant)),
@@ -169,6 +172,11 @@ bool MemoryTable::EvictOne(const std::function<bool(const RegisteredMemory&)>& m
     if (!memory->ready() || memory.use_count() != kUnused || !may_end(*memory)) continue;
     End(memory);
     memory->share_.reset();
+    const auto tokens = std::make_shared<Tokens>();
+    memory->tokens_.push_back(tokens);
+    std::vector<std::weak_ptr<Tokens>>& of_region = evicted_[id];
+    std::erase_if(of_region, [](const auto& known) { return known.expired(); });
+    of_region.push_back(tokens);
     by_domain->second.erase(domain);
     if (by_domain->second.empty()) regions_.erase(by_domain);
     return true;
@@ -178,14 +186,24 @@ bool MemoryTable::EvictOne(const std::function<bool(const RegisteredMemory&)>& m
 
 // The table knows it no longer. Windows that are bound to it are its users.
 void MemoryTable::End(const std::shared_ptr<RegisteredMemory>& memory) {
-  ++endings_;
+  RetryRefused();
   if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
   for (const std::weak_ptr<WindowBinding>& known : std::exchange(memory->bindings_, {})) {
     if (const std::shared_ptr<WindowBinding> binding = known.lock()) binding->Revoke();
   }
 }
 
+void MemoryTable::RetryRefused() {
+  ++retries_;
+  for (Waiter* const waiter : std::exchange(awaiting_room_, {})) waiter->OnRegistered();
+}
+
 void MemoryTable::Forget(const Region& region, std::shared_ptr<void> token) {
+  if (const auto evicted = evicted_.extract(region.id()); !evicted.empty()) {
+    for (const std::weak_ptr<Tokens>& known : evicted.mapped()) {
+      if (const std::shared_ptr<Tokens> tokens = known.lock()) tokens->push_back(token);
+    }
+  }
   const auto known = regions_.find(region.id());
   if (known == regions_.end()) return;
   const ByDomain by_domain = std::move(known->second);

@@ -47,6 +47,8 @@ class RegisteredMemory {
   const absl::Status& status() const { return status_; }
   bool ready() const { return status_.ok(); }
   bool pending() const { return absl::IsUnavailable(status_); }
+  // A limit was reached: Use may find room later.
+  bool refused() const { return refused_at_.has_value(); }
   // REQUIRES: ready.
   const MemoryRegion& verbs() const { return *verbs_; }
   // As requests name it.
@@ -63,19 +65,20 @@ class RegisteredMemory {
   AddressRange memory_;
   std::vector<std::weak_ptr<WindowBinding>> bindings_;
   std::shared_ptr<void> share_;  // of the limits
-  bool is_tenants_ = false;      // an allocation of the tenant
-  // MemoryTable::endings_ when a limit was reached; nothing: none was.
+  bool is_counted_ = false;      // for RegistrationLimits::bytes_per_tenant
+  // MemoryTable::retries_ when a limit was reached; nothing: none was.
   std::optional<uint64_t> refused_at_;
   std::vector<std::shared_ptr<void>> tokens_;
-  uint64_t last_use_ = 0;  // key in MemoryTable::by_use_; 0: not there
+  uint64_t last_use_ = 0;  // key in MemoryTable::by_use_; 0: not there, as without registration
 };
 
-// Registered memory is pinned: the kernel allocates and keeps all of its pages.
+// Registered memory of the host is pinned: the kernel allocates and keeps all of its pages.
 struct RegistrationLimits {
   uint64_t regions_per_nic = uint64_t{1} << 16;
   uint64_t bytes_per_nic = uint64_t{1} << 42;
-  // Of a tenant's allocations, on all NICs. Slots and staging memory are not counted: other limits
-  // apply to them.
+  // Of a tenant's allocations that the daemon has mapped, on all NICs. Not counted: slots and
+  // staging memory, to which other limits apply; memory on GPUs, of which nothing is pinned on the
+  // host.
   uint64_t bytes_per_tenant = uint64_t{1} << 40;
 };
 
@@ -85,7 +88,7 @@ class MemoryTable {
   class Waiter {
    public:
     virtual ~Waiter() = default;
-    // A registration is complete that was pending.
+    // A registration is complete that was pending; or, after AwaitRoom, one may have room.
     virtual void OnRegistered() = 0;
   };
 
@@ -98,8 +101,19 @@ class MemoryTable {
   // LIFETIME: `waiter` until then or until Leave.
   std::shared_ptr<RegisteredMemory> Use(const Region& region,
                                         const std::shared_ptr<PairDomain>& domain, Waiter& waiter);
-  void Leave(Waiter& waiter) { waiting_.erase(&waiter); }
-  // The region ends: see Transport::Forget.
+  // OnRegistered follows once, when a refused region may have room: something else has ended, or
+  // some time has passed, in which users may have left. LIFETIME: `waiter` until then or until
+  // Leave.
+  void AwaitRoom(Waiter& waiter) { awaiting_room_.insert(&waiter); }
+  bool awaits_room() const { return !awaiting_room_.empty(); }
+  // Lets those that wait for room try again.
+  void RetryRefused();
+  void Leave(Waiter& waiter) {
+    waiting_.erase(&waiter);
+    awaiting_room_.erase(&waiter);
+  }
+  // The region ends: see Transport::Forget. That includes registrations that were evicted and whose
+  // end is in progress.
   void Forget(const Region& region, std::shared_ptr<void> token);
 
   // Registered with one NIC, or in progress.
@@ -121,6 +135,8 @@ class MemoryTable {
   // Eviction looks at so many regions, the least recently used ones, at a time.
   static constexpr int kCheckedPerEviction = 64;
 
+  // Kept until a registration has ended.
+  using Tokens = std::vector<std::shared_ptr<void>>;
   using ByDomain = absl::flat_hash_map<PairDomain*, std::shared_ptr<RegisteredMemory>>;
   struct Share;
 
@@ -132,12 +148,16 @@ class MemoryTable {
 
   const RegistrationLimits limits_;
   absl::flat_hash_map<RegionId, ByDomain> regions_;
-  std::map<uint64_t, std::pair<RegionId, PairDomain*>> by_use_;  // oldest first
+  // Of regions that have not ended: the tokens of registrations that were evicted.
+  absl::flat_hash_map<RegionId, std::vector<std::weak_ptr<Tokens>>> evicted_;
+  // Those that are registered or will be, oldest first.
+  std::map<uint64_t, std::pair<RegionId, PairDomain*>> by_use_;
   uint64_t uses_ = 0;
-  uint64_t endings_ = 0;  // of registrations: a region that was refused may have room now
+  uint64_t retries_ = 0;  // grows when a region that was refused may have room
   absl::flat_hash_map<const VerbsNic*, std::shared_ptr<Usage>> usage_;
   absl::flat_hash_map<std::string, std::shared_ptr<uint64_t>> tenants_;  // bytes
   absl::flat_hash_set<Waiter*> waiting_;
+  absl::flat_hash_set<Waiter*> awaiting_room_;
 };
 
 }  // namespace mccs

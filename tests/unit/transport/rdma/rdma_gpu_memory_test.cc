@@ -35,6 +35,12 @@ class RdmaGpuMemoryTest : public RdmaWorld {
     }));
     return reach.status();
   }
+  // With room for the slots, which are part of ProcessMemory.
+  static RegistrationLimits Limits(RegistrationLimits limits) {
+    limits.bytes_per_nic = kTestLimits.bytes_per_nic;
+    limits.bytes_per_tenant = kTestLimits.bytes_per_tenant;
+    return limits;
+  }
   bool RunUntilLanded(const Lane& lane, SliceNumber n) {
     return RunUntil([&] { return lane.recv->Landed(n) != Landing::kNotYet; });
   }
@@ -180,6 +186,98 @@ TEST_F(RdmaGpuMemoryTest, NothingIsRegisteredWhenTheRegionEnds) {
   ASSERT_TRUE(RunUntil([&] { return ended.expired(); }));
   EXPECT_LE(host(1).memory().UsageOf(nic(1)).regions, before + 1) << "the slots stay";
   EXPECT_EQ(lane.recv->state(), LaneState::kReady);
+}
+
+// Eviction looks at the least recently used regions. Those that are not registered are not among
+// them.
+TEST_F(RdmaGpuMemoryTest, RegionsThatAreNotRegisteredDoNotHideThoseThatAre) {
+  for (const bool fails : {false, true}) {
+    SCOPED_TRACE(fails);
+    Start(2, {}, Limits({.regions_per_nic = 2}));
+    Lane& lane = Open(0, 1);
+    ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+    if (fails) fabric_->dma_buf_failure = absl::ResourceExhaustedError("no translations");
+    std::vector<std::unique_ptr<GpuMemoryOfTest>> others;
+    for (int i = 0; i < 100; ++i) {
+      const std::string why = fails ? "" : "the GPU has no dma-bufs";
+      others.push_back(std::make_unique<GpuMemoryOfTest>(Filled(kShort, 0), why));
+      for (int use = 0; use < 2; ++use) EXPECT_FALSE(Reach(*lane.send, *others.back()).ok());
+    }
+    fabric_->dma_buf_failure = absl::OkStatus();
+    std::vector<std::unique_ptr<GpuMemoryOfTest>> registered;
+    for (int i = 0; i < 5; ++i) {
+      registered.push_back(std::make_unique<GpuMemoryOfTest>(Filled(kShort, 0)));
+      EXPECT_TRUE(Reach(*lane.send, *registered.back()).ok()) << i;
+    }
+    Stop();
+  }
+}
+
+// The kernel pins pages of the host only.
+TEST_F(RdmaGpuMemoryTest, OnlyMemoryOfTheHostCountsAgainstTheTenantsLimit) {
+  Start(2, {}, {.bytes_per_tenant = kBytes});
+  Lane& lane = Open(0, 1);
+  const GpuMemoryOfTest buffer(Filled(kBytes, 0)), second(Filled(kBytes, 0));
+  const OwnedMemory host_memory(Filled(kBytes, 0)), more(Filled(kBytes, 0));
+  ASSERT_TRUE(Reach(*lane.send, buffer).ok());
+  ASSERT_TRUE(Reach(*lane.send, second).ok());
+  EXPECT_EQ(host(0).memory().BytesOf(kTenant), 0u);
+  ASSERT_TRUE(Reach(*lane.send, host_memory).ok());
+  const auto held = lane.send->Reach(host_memory);
+  EXPECT_FALSE(Reach(*lane.send, more).ok());
+  EXPECT_TRUE(lane.send->Reach(buffer).ok()) << "it is not evicted for memory of the host";
+}
+
+TEST_F(RdmaGpuMemoryTest, AnEvictedRegionEndsWhenItIsNotRegistered) {
+  Start(2, {}, {.regions_per_nic = 1});
+  Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/false);
+  const GpuMemoryOfTest buffer(Filled(kBytes, 0)), second(Filled(kBytes, 0));
+  ASSERT_TRUE(Reach(*lane.send, buffer).ok());
+  jobs_held_ = true;
+  EXPECT_TRUE(absl::IsUnavailable(lane.send->Reach(second).status())) << "in its place";
+  auto token = std::make_shared<int>(0);
+  const std::weak_ptr<int> ended = token;
+  host(0).transport.Forget(buffer, std::move(token));
+  for (int i = 0; i < 100; ++i) host(0).transport.Poll();
+  EXPECT_FALSE(ended.expired()) << "the device has not deregistered it yet";
+  jobs_held_ = false;
+  EXPECT_TRUE(RunUntil([&] { return ended.expired(); }));
+}
+
+// As after a change of the NIC: what was registered with the last one is not with the next one.
+TEST_F(RdmaGpuMemoryTest, ALaneWaitsForRoomForMemoryOnAGpu) {
+  for (const bool sends : {true, false}) {
+    for (const bool forgotten : {true, false}) {
+      SCOPED_TRACE(testing::Message() << sends << forgotten);
+      Start(2, {}, Limits({.regions_per_nic = 2}));
+      Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/false);
+      Lane& other = Open(0, 1);
+      ASSERT_TRUE(RunUntil([&] { return Ready(lane) && Ready(other); }));
+      LaneEnd& end = sends ? static_cast<LaneEnd&>(*other.send) : *other.recv;
+      const GpuMemoryOfTest users[] = {GpuMemoryOfTest(Filled(kBytes, 0)),
+                                       GpuMemoryOfTest(Filled(kBytes, 0))};
+      std::vector<std::shared_ptr<const void>> held;
+      for (const GpuMemoryOfTest& user : users) {
+        if (!Reach(end, user).ok()) break;  // the receiver's slots are the second region
+        held.push_back(*end.Reach(user));
+      }
+      const GpuMemoryOfTest source(Filled(kBytes, 7)), there(Filled(kBytes, 0));
+      const OwnedMemory mapped(Filled(kBytes, 7)), mapped_there(Filled(kBytes, 0));
+      const Region& to = sends ? static_cast<const Region&>(mapped_there) : there;
+      ASSERT_TRUE(lane.recv->Expect(0, WholeOf(to), {}));
+      ASSERT_TRUE(*lane.send->Post(
+          sends ? WholeOf(source) : WholeOf(static_cast<const Region&>(mapped)), {}));
+      int turns = 0;
+      RunUntil([&] { return ++turns == 10'000; });
+      EXPECT_EQ(lane.recv->Landed(0), Landing::kNotYet);
+      EXPECT_NE(lane.send->state(), LaneState::kFailed) << lane.send->status();
+      EXPECT_NE(lane.recv->state(), LaneState::kFailed) << lane.recv->status();
+      held.clear();
+      if (forgotten) host(sends ? 0 : 1).transport.Forget(users[0], nullptr);
+      EXPECT_TRUE(RunUntilLanded(lane, 0));
+      Stop();
+    }
+  }
 }
 
 }  // namespace rdma_gpu_memory_test
