@@ -16,7 +16,7 @@ constexpr size_t kMaxTrackedProcesses = 256;
 
 using Progress = MappingJob::Progress;
 
-bool IsLarge(int fd) { return CachedSize(fd) >= kLongFromBytes; }
+bool IsLarge(const UniqueFd& fd) { return fd.valid() && CachedSize(fd.get()) >= kLongFromBytes; }
 
 // Opens and maps in the first step, populates page tables in the next ones.
 class MapJob : public MappingJob {
@@ -28,14 +28,14 @@ class MapJob : public MappingJob {
     if (!mapped_) {
       mapped_ = true;
       status_ = Map(offer_);
-      // If the file was rejected, this descriptor may be the last reference to it.
-      closes_slowly_ = !status_.ok() && offer_.fd.valid() && IsLarge(offer_.fd.get());
+      // If the offer was rejected, its descriptors may be the last references to their files.
+      closes_slowly_ = !status_.ok() && (IsLarge(offer_.fd) || IsLarge(offer_.dma_buf));
       if (closes_slowly_) return Progress::kLong;
-      offer_.fd.Reset();
+      CloseOffer();
       return status_.ok() ? Progress::kMore : Progress::kDone;
     }
     if (closes_slowly_) {
-      offer_.fd.Reset();
+      CloseOffer();
       return Progress::kDone;
     }
     return PopulatePart() ? Progress::kDone : Progress::kMore;
@@ -47,6 +47,11 @@ class MapJob : public MappingJob {
   absl::Status status_;
 
  private:
+  void CloseOffer() {
+    offer_.fd.Reset();
+    offer_.dma_buf.Reset();
+  }
+
   BufferExport offer_;
   bool mapped_ = false;
   bool closes_slowly_ = false;
@@ -197,7 +202,7 @@ class MemoryMapper::CloseJob final : public MappingJob {
   }
 
   Progress Step() override {
-    if (!std::exchange(looked_at_, true) && IsLarge(fd_.get())) return Progress::kLong;
+    if (!std::exchange(looked_at_, true) && IsLarge(fd_)) return Progress::kLong;
     fd_.Reset();
     return Progress::kDone;
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,7 +22,7 @@ constexpr unsigned kNvidiaMajor = 195;
 
 class GpuMemory final : public Region {
  public:
-  // `file_bytes`: of the offered descriptor's file.
+  // `file_bytes`: of the largest file that the region keeps.
   GpuMemory(uint64_t bytes, uint64_t file_bytes)
       : Region(RegionKind::kTenant, nullptr, bytes), file_bytes_(file_bytes) {}
   uint64_t LargestFile() const override { return file_bytes_; }
@@ -83,10 +84,13 @@ absl::StatusOr<std::unique_ptr<Region>> GpuImporter::Import(const BufferExport& 
     return ImportRejected(offer.owner, "the message has no descriptor");
   std::unique_ptr<Region> memory;
   if (offer.kind == wire::ExportKind::kHostMemory) {
+    if (offer.dma_buf.valid()) return ImportRejected(offer.owner, "host memory has no dma-buf");
     MCCS_ASSIGN_OR_RETURN(memory, MappedMemory::OfSealedFile(offer.fd.get(), offer));
   } else if (offer.kind == wire::ExportKind::kCudaIpc ||
              offer.kind == wire::ExportKind::kFileDescriptor) {
-    memory = std::make_unique<GpuMemory>(offer.bytes, descriptor ? CachedSize(offer.fd.get()) : 0);
+    const uint64_t file = descriptor ? CachedSize(offer.fd.get()) : 0;
+    const uint64_t dma_buf = offer.dma_buf.valid() ? CachedSize(offer.dma_buf.get()) : 0;
+    memory = std::make_unique<GpuMemory>(offer.bytes, std::max(file, dma_buf));
   } else {
     return ImportRejected(offer.owner, absl::StrCat("its export kind is unknown: ",
                                                     static_cast<uint32_t>(offer.kind)));

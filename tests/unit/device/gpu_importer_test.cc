@@ -147,6 +147,25 @@ TEST(GpuImporter, RejectsADmaBufThatDoesNotFitTheAddress) {
   ExpectRejected(offer, "address space");
 }
 
+// The last close of it may free the memory.
+TEST(GpuImporter, TheLargestFileMayBeTheDmaBuf) {
+  SharedRegion small = *SharedRegion::Create("test", kBytes);
+  SharedRegion large = *SharedRegion::Create("test", 3 * kBytes);
+  BufferExport offer = Offer(wire::ExportKind::kFileDescriptor, small.TakeFd());
+  offer.dma_buf = large.TakeFd();
+  const auto imported = GpuImporter().Import(offer);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ((*imported)->LargestFile(), 3 * kBytes);
+}
+
+TEST(GpuImporter, RejectsADmaBufOfHostMemory) {
+  SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  SharedRegion other = *SharedRegion::Create("test", kBytes);
+  BufferExport offer = Offer(wire::ExportKind::kHostMemory, memory.TakeFd());
+  offer.dma_buf = other.TakeFd();
+  ExpectRejected(offer, "no dma-buf");
+}
+
 // No driver exports one here.
 TEST(GpuImporter, KnowsDmaBufsByTheirDescriptionInProc) {
   EXPECT_TRUE(DescribesDmaBuf("pos:\t0\nflags:\t02\nsize:\t4096\ncount:\t1\nexp_name:\tnvidia\n"));

@@ -1,7 +1,9 @@
 #include "service/device/memory_mapper.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <deque>
 #include <vector>
@@ -72,6 +74,31 @@ TEST(MemoryMapper, AMappingIsReadyAfterEarlierUnmappings) {
   EXPECT_FALSE(second->ready());
   jobs.front()->Finish();
   EXPECT_TRUE(second->ready());
+}
+
+// Either may be the last reference to its file. Large ones are closed on the thread for long jobs.
+TEST(MemoryMapper, DescriptorsOfAnOfferAreClosedByItsJob) {
+  constexpr off_t kLarge = off_t{1} << 30;
+  for (const off_t bytes : {off_t{4096}, kLarge}) {
+    Jobs jobs;
+    MemoryMapper mapper(std::make_unique<LocalImporter>(), std::make_unique<PausedRunner>(jobs));
+    BufferExport offer{.handle = {}, .fd = {}, .bytes = 4096, .owner = 7};  // of no memory
+    UniqueFd dma_buf(memfd_create("dma-buf", MFD_CLOEXEC));
+    ASSERT_EQ(ftruncate(dma_buf.get(), bytes), 0);
+    const int number = dma_buf.get();
+    offer.dma_buf = std::move(dma_buf);
+    const auto pending = mapper.Import({.tenant = "blue", .process = 7}, std::move(offer));
+    ASSERT_EQ(jobs.size(), 1u);
+    MappingJob::Progress progress = jobs.front()->Step();
+    EXPECT_EQ(progress,
+              bytes == kLarge ? MappingJob::Progress::kLong : MappingJob::Progress::kDone);
+    EXPECT_EQ(fcntl(number, F_GETFD) >= 0, bytes == kLarge);
+    if (progress != MappingJob::Progress::kDone) progress = jobs.front()->Step();
+    EXPECT_EQ(progress, MappingJob::Progress::kDone);
+    EXPECT_EQ(fcntl(number, F_GETFD), -1) << "closed before the engine has the job";
+    jobs.front()->Finish();
+    EXPECT_FALSE(pending->status.ok());
+  }
 }
 
 }  // namespace memory_mapper_test
