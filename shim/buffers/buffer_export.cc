@@ -179,7 +179,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   ReleaseFreed();
   has_exports_ =
       true;  // set before the daemon's reply wakes the reader, which then starts the leases
-  const UniqueFd dma_buf = AddDmaBuf(fresh.range, &offer->message);
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd dma_buf, AddDmaBuf(&fresh, &offer->message));
   MCCS_ASSIGN_OR_RETURN(fresh.id, Register(client_, offer->message,
                                            {.first = offer->fd.get(), .second = dma_buf.get()}));
   if (IsLogged(Verbosity::kInfo, Subsystem::kReg)) {
@@ -192,22 +192,25 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   return Found{fresh, fresh.PlaceOf(address)};
 }
 
-UniqueFd BufferExports::AddDmaBuf(const AddressRange& allocation, wire::RegisterBuffer* message) {
+absl::StatusOr<UniqueFd> BufferExports::AddDmaBuf(ExportedBuffer* buffer,
+                                                  wire::RegisterBuffer* message) {
   if (!client_.wants_dma_bufs()) return UniqueFd();
-  absl::StatusOr<DmaBuf> dma_buf = ExportDmaBuf(driver_, message->device, allocation);
+  absl::StatusOr<DmaBuf> dma_buf = ExportDmaBuf(driver_, message->device, buffer->range);
   if (dma_buf.ok()) {
+    if (!dma_buf->ordered_for_all) buffer->only_device = message->device;
     message->has_dma_buf = 1;
     message->dma_buf_offset = dma_buf->offset;
     return std::move(dma_buf->descriptor);
   }
+  if (!absl::IsUnimplemented(dma_buf.status())) return dma_buf.status();
   const std::string why(dma_buf.status().message());
   why.copy(message->no_dma_buf, sizeof(message->no_dma_buf) - 1);
   if (!std::exchange(no_dma_buf_logged_, true) && IsLogged(Verbosity::kWarn)) {
-    LogLine(
-        Verbosity::kWarn,
-        absl::StrCat("memory at 0x", absl::Hex(allocation.base), " has no dma-buf for NICs: ", why,
-                     ". Kernels copy such buffers through host memory in collectives "
-                     "over RDMA"));
+    LogLine(Verbosity::kWarn,
+            absl::StrCat("memory at 0x", absl::Hex(buffer->range.base),
+                         " has no dma-buf for NICs: ", why,
+                         ". Kernels copy such buffers through host memory in collectives "
+                         "over RDMA"));
   }
   return UniqueFd();
 }
@@ -252,6 +255,12 @@ absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
       *only_device_, " (NCCL_CHECK_POINTERS=1 enables this check)"));
 }
 
+bool RecentBuffers::KernelsSee(const ExportedBuffer& buffer) const {
+  CUdevice current = -1;
+  return !buffer.only_device.has_value() ||
+         (driver_.CtxGetDevice(&current) == CUDA_SUCCESS && current == *buffer.only_device);
+}
+
 absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
   if (only_device_) MCCS_RETURN_IF_ERROR(CheckDevice(use));
   const CUdeviceptr address = Address(use);
@@ -265,6 +274,8 @@ absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
     return buffer->PlaceOf(address);
   }
   MCCS_ASSIGN_OR_RETURN(const BufferExports::Found found, exports_.Find(use));
+  if (!found.place.staged && !KernelsSee(found.buffer))
+    return BufferPlace{.ref = {}, .staged = true};
   if (!found.place.staged) Cache(found.buffer);
   return found.place;
 }

@@ -46,6 +46,8 @@ struct ExportedBuffer {
   unsigned long long cuda_id = 0;  // CUDA's id of the allocation
   uint32_t id = 0;                 // the daemon's id; 0: none
   uint64_t offset = 0;             // of the allocation in the daemon's buffer
+  // NICs may write it, and kernels on other CUDA devices might not see what they wrote.
+  std::optional<int> only_device = {};
 
   BufferPlace PlaceOf(uint64_t address) const {
     return {.ref = {.id = id, .reserved = 0, .offset = offset + (address - range.base)},
@@ -110,9 +112,9 @@ class BufferExports {
   absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
   absl::StatusOr<Found> FindVirtual(const BufferUse& use);
   Found Stage(const BufferUse& use, MemoryKind kind);
-  // The dma-buf of what is registered, or why it has none. LIFETIME of the descriptor: the
-  // result's.
-  UniqueFd AddDmaBuf(const AddressRange& allocation, wire::RegisterBuffer* message);
+  // Adds the dma-buf of what is registered, or why it has none, to the message; invalid: it has
+  // none. Errors: the GPU has failed.
+  absl::StatusOr<UniqueFd> AddDmaBuf(ExportedBuffer* buffer, wire::RegisterBuffer* message);
   Entries::iterator FirstAfter(uint64_t address);
   bool ReleaseRange(const AddressRange& range, bool pinned_too);
   // The releases that must complete before the range is free; nothing if the lock is not available
@@ -160,7 +162,9 @@ class RecentBuffers {
   RecentBuffers(const DriverApi& driver, BufferExports& exports, std::optional<int> only_device)
       : driver_(driver), exports_(exports), only_device_(only_device) {}
 
-  // The range's place at the daemon. Errors: as BufferExports::Find.
+  // The range's place at the daemon. Staged, too: memory of another GPU on which the communicator's
+  // kernels might not see what a NIC has written. REQUIRES: the communicator's context is current.
+  // Errors: as BufferExports::Find.
   absl::StatusOr<BufferPlace> Resolve(const BufferUse& use);
 
  private:
@@ -169,6 +173,7 @@ class RecentBuffers {
   const ExportedBuffer* FindRecent(uint64_t address);
   void Cache(const ExportedBuffer& buffer);
   absl::Status CheckDevice(const BufferUse& use) const;
+  bool KernelsSee(const ExportedBuffer& buffer) const;
 
   const DriverApi& driver_;
   BufferExports& exports_;

@@ -12,8 +12,7 @@ constexpr int kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 constexpr int kFabric = CU_MEM_HANDLE_TYPE_FABRIC;
 
 bool Has(const DriverApi& driver, CUdevice_attribute attribute, int ordinal) {
-  int value = 0;
-  return driver.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS && value != 0;
+  return AttributeOf(driver, attribute, ordinal) != 0;
 }
 
 CUmemAllocationProp PropertiesOn(const DriverApi& driver, int ordinal) {

@@ -14,10 +14,13 @@ namespace mccs::shim {
 struct DmaBuf {
   UniqueFd descriptor;
   uint64_t offset = 0;  // of the memory's first byte, less than a page
+  // Kernels on all GPUs of the process see the writes of NICs; else only those on the memory's own.
+  bool ordered_for_all = false;
 };
 
 // The dma-buf of one allocation or mapping on the GPU with this CUDA ordinal. kUnimplemented: there
 // is none, or kernels must not use what a NIC writes there; the error message has cause and remedy.
+// kUnknown, as CudaError: the GPU has failed.
 // REQUIRES: a context is current.
 absl::StatusOr<DmaBuf> ExportDmaBuf(const DriverApi& driver, int device,
                                     const AddressRange& memory);

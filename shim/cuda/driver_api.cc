@@ -119,6 +119,13 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   return api;
 }
 
+int AttributeOf(const DriverApi& driver, CUdevice_attribute attribute, int ordinal) {
+  int value = 0;
+  const bool known = driver.DeviceGetAttribute != nullptr &&
+                     driver.DeviceGetAttribute(&value, attribute, ordinal) == CUDA_SUCCESS;
+  return known ? value : 0;
+}
+
 absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what) {
   const char* name = nullptr;
   if (driver.GetErrorName(error, &name) != CUDA_SUCCESS || name == nullptr) name = "unknown error";

@@ -126,6 +126,9 @@ struct DriverApi {
 // Initialises the driver. Errors: kUnknown (a CUDA error), naming the missing function.
 absl::StatusOr<DriverApi> LoadDriverApi();
 
+// An attribute of the GPU with this CUDA ordinal; 0 if the driver does not know it.
+int AttributeOf(const DriverApi& driver, CUdevice_attribute attribute, int ordinal);
+
 // kUnknown with "WHAT: CUDA_ERROR_…", and cause and remedy where they are known (cuda_error.h): the
 // program's CUDA failed, not an argument. Contains a GpuFailure of the current context if the error
 // means one.

@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utility>
+#include <vector>
+
 #include "tests/unit/mentions.h"
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -13,9 +16,9 @@ using Registered = FakeDaemon::RegisteredBuffer;
 
 class DmaBufs : public ShimTest {
  protected:
-  void Start(bool wanted = true) {
+  void Start(bool wanted = true, int ranks = 1) {
     if (wanted) daemon_.WantDmaBufs();
-    MakeRanks(1);
+    MakeRanks(ranks);
   }
   // How the memory was registered with the daemon.
   Registered Use(void* memory) {
@@ -77,8 +80,9 @@ TEST_F(DmaBufs, AGpuWithoutThemIsNamedWithTheRemedy) {
   const Registered registered = Use(test_cuda::Alloc(1000));
   EXPECT_EQ(registered.message.has_dma_buf, 0u);
   EXPECT_TRUE(registered.files.empty());
-  EXPECT_THAT(Why(registered), Mentions("GPU 0", "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0",
-                                        "open kernel modules", "Linux 5.12"));
+  EXPECT_THAT(Why(registered),
+              Mentions("CUDA device 0", "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0",
+                       "open kernel modules", "Linux 5.12"));
 }
 
 // Its kernels might read what was there before the NIC's write.
@@ -88,7 +92,50 @@ TEST_F(DmaBufs, AGpuThatDoesNotOrderWritesOfNicsHasNone) {
   Start();
   const Registered registered = Use(test_cuda::Alloc(1000));
   EXPECT_EQ(registered.message.has_dma_buf, 0u);
-  EXPECT_THAT(Why(registered), Mentions("GPU 0", "WRITES_ORDERING is 0"));
+  EXPECT_THAT(Why(registered), Mentions("CUDA device 0", "WRITES_ORDERING is 0"));
+}
+
+TEST_F(DmaBufs, AGpuWhoseWritesNeedAFlushHasNone) {
+  test_cuda::SetAttribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8);
+  Start();
+  const Registered registered = Use(test_cuda::Alloc(1000));
+  EXPECT_EQ(registered.message.has_dma_buf, 0u);
+  EXPECT_THAT(Why(registered), Mentions("CUDA device 0", "compute capability 8.0", "flush"));
+}
+
+// Rank 0 uses memory of the GPU of rank 1. The library stages what rank 0's kernels might see late.
+TEST_F(DmaBufs, MemoryOfAnotherGpuIsStagedUnlessWritesAreOrderedForAllGpus) {
+  for (const auto& [ordering, staged] : {std::pair(CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 1u),
+                                         {CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES, 0u}}) {
+    test_cuda::SetAttribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, ordering);
+    daemon_.MapNoGpuMemory();
+    if (comms_.empty()) Start(/*wanted=*/true, /*ranks=*/2);
+    const size_t before = test_cuda::registered_host_ranges();
+    test_cuda::SetDevice(1);
+    int* const buffers[] = {Buffer<int>({1, 2}), Buffer<int>({3, 4})};
+    test_cuda::SetDevice(0);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (size_t r = 0; r < 2; ++r) {
+      EXPECT_EQ(ncclAllReduce(buffers[r], buffers[r], 2, ncclInt, ncclSum, comms_[r], nullptr),
+                ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+    for (const int device : {0, 1}) {
+      test_cuda::SetDevice(device);
+      EXPECT_TRUE(test_cuda::Synchronize(nullptr));
+    }
+    EXPECT_EQ(test_cuda::registered_host_ranges(), before + staged);
+    EXPECT_EQ(Read(buffers[0], 2), (std::vector<int>{4, 6}));
+  }
+}
+
+TEST_F(DmaBufs, AFailedGpuIsReportedAsSuch) {
+  Start();
+  test_cuda::Fail("cuMemGetHandleForAddressRange", CUDA_ERROR_ECC_UNCORRECTABLE);
+  void* const memory = test_cuda::Alloc(1000);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 1, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclUnhandledCudaError);
+  EXPECT_THAT(LastError(), Mentions("CUDA_ERROR_ECC_UNCORRECTABLE"));
 }
 
 TEST_F(DmaBufs, AnErrorOfTheDriverIsNamed) {
