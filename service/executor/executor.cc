@@ -49,14 +49,17 @@ absl::StatusOr<bool> Executor::Prepare(const Operation& operation) {
   return true;
 }
 
-// Asks all lanes, so that NICs register the buffers at the same time.
+// Asks for all buffers, so that NICs register them at the same time. Of a direct all-to-all over
+// 1,000 hosts, 2,000 lanes use the same two buffers over one NIC.
 std::optional<absl::Status> Executor::ReachBuffers(const OperationBinding& binding) {
   bool known = true;
   absl::Status all;
+  prepared_.asked.clear();
   for (const BufferUse& use : prepared_.uses) {
     const RankMemory& rank = binding.ranks[static_cast<size_t>(use.rank.value())];
     const RegionSpan& buffer = use.space == Space::kInput ? rank.input : rank.output;
     if (buffer.bytes == 0) continue;
+    if (!prepared_.asked.emplace(use.lane->reach_domain(), buffer.region).second) continue;
     absl::StatusOr<std::shared_ptr<const void>> reach = use.lane->Reach(*buffer.region);
     if (reach.ok()) {
       if (*reach != nullptr) prepared_.reached.push_back(*std::move(reach));

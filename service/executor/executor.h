@@ -25,8 +25,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "algorithms/program_lanes.h"
@@ -119,6 +121,8 @@ class Executor {
     bool staged = false;
     std::string why;  // as staged()
     std::vector<std::shared_ptr<const void>> reached;
+    // LaneEnd::reach_domain and the region; kept for its memory.
+    absl::flat_hash_set<std::pair<const void*, const Region*>> asked;
   };
 
   // Appends a loaded copy of the plan to runs_: an idle one, or a new one.

@@ -130,6 +130,9 @@ class LaneEnd {
     if (region.is_mapped()) return nullptr;
     return absl::UnimplementedError("a stream does not reach memory on a GPU");
   }
+  // Two lanes with the same one get the same results of Reach now, which share what they hold.
+  // Never followed.
+  virtual const void* reach_domain() const { return nullptr; }
   // Sets the DSCP of this and all later connections (Connection::Mark).
   virtual void Mark(uint8_t dscp) = 0;
 
@@ -190,8 +193,8 @@ class SendLane : public LaneEnd {
   // credit.
   // LIFETIME: the memory stays valid and unchanged until source_free() exceeds the number, or the
   // lane is destroyed. Its region: until Transport::Forget.
-  // kInvalidArgument: the slice is too long, or in memory that the lane can never reach. A failed lane returns its status; a stalled lane
-  // accepts slices as long as it has credit.
+  // kInvalidArgument: the slice is too long, or in memory that the lane can never reach. A failed
+  // lane returns its status; a stalled lane accepts slices as long as it has credit.
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(const RegionSpan& payload,
                                                           const SliceTag& tag) = 0;
   // The receiver's owner calls Expect or ExpectInSlot for each slice. So the lane may keep a slice

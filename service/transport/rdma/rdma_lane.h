@@ -97,6 +97,10 @@ class RdmaLaneEnd : public Base, protected RdmaLaneLink::Owner, private MemoryTa
     if (!memory->ready()) return absl::FailedPreconditionError(memory->status().message());
     return memory;
   }
+  // Each lane waits for registrations itself until it has a domain.
+  const void* reach_domain() const override {
+    return domain_ != nullptr ? static_cast<const void*>(domain_.get()) : this;
+  }
   void Attach(std::unique_ptr<Connection> connection) override {
     domain_.reset();
     used_.reset();

@@ -114,14 +114,18 @@ class FakeSendLane final : public SendLane {
   }
 
   absl::StatusOr<std::shared_ptr<const void>> Reach(const Region&) override {
+    ++asked;
     if (!reach.ok()) return reach;
     return held;
   }
+  const void* reach_domain() const override { return domain; }
 
   SliceNumber credit = kNoLimit;
   SliceNumber copied = 0;  // the lane has copied all slices below
   absl::Status failure;
   absl::Status reach;
+  const void* domain = this;
+  int asked = 0;  // for what it reaches
   std::shared_ptr<const void> held = std::make_shared<int>(0);
 
  private:

@@ -561,6 +561,17 @@ TEST_F(ProgramRunForms, OtherOperationsRunStagedWithTheReason) {
   EXPECT_EQ(executor_.staged(), "") << "as expected of streams";
 }
 
+// Thousands of lanes may share a NIC.
+TEST_F(ProgramRunForms, LanesOfOneNicAreAskedOnceForABuffer) {
+  lanes_.to(2).domain = send_.domain;
+  Start({Sends(kFirstInput), Sends(kFirstInput, {}, HostIndex(2)), Sends(kSecondInput)}, 1);
+  // Both inputs are memory of the test's process: one region.
+  EXPECT_EQ(send_.asked + lanes_.to(2).asked, 1);
+  lanes_.to(2).domain = &lanes_.to(2);
+  ASSERT_TRUE(*executor_.Prepare(operation_));
+  EXPECT_EQ(lanes_.to(2).asked, 1) << "on another NIC now";
+}
+
 TEST_F(ProgramRunForms, EachOperationHasItsForm) {
   Start(SendsTheInput(), 1);
   RunOne(/*staged=*/false);
