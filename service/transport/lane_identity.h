@@ -4,8 +4,10 @@
 // clang-format off
 //   daemon (peer) ─── NIC, tenant ─── traffic class, source port: a SharedQueueKey. Lanes with equal
 //        │                                                        keys may share queues.
-//        └── communicator ── epoch ── channel: one lane each. The communicator is the scope of
-//                                     protection of memory that a peer may write.
+//        └── communicator ── epoch ── channel: one lane each. A lane is the scope of protection of
+//                                     memory that a peer may write by a window. Memory without
+//                                     windows, as on GPUs, is open to all queues of the NicDomain
+//                                     while it is registered (WindowBinding, peer_pair.h).
 // clang-format on
 //
 // Values.
@@ -36,11 +38,12 @@ struct NicAddress {
 // Priority class of a communicator's traffic, 0 … kMaxPriority (service/pacing/rate_limits.h).
 using TrafficClass = StrongInt<struct TrafficClassTag, uint8_t>;
 
-// A NIC on behalf of one tenant. Memory that is registered for one tenant cannot be reached over
+// A NIC on behalf of one tenant, by the daemon's own name of it: Tenants of the controller that are
+// told apart by control group share it. Memory that is registered for one cannot be reached over
 // queues of another.
 struct NicDomain {
   NicAddress nic;
-  std::string tenant;  // MCCS's name of it; empty: a process of a user without a Tenant
+  std::string tenant;  // TenantIdentity::tenant: of a socket, or "uid 1000"
 
   friend auto operator<=>(const NicDomain&, const NicDomain&) = default;
   template <typename H>

@@ -322,21 +322,26 @@ class WindowBinding {
  public:
   WindowBinding(std::shared_ptr<PeerPair> pair, std::unique_ptr<MemoryWindow> window, uint32_t key,
                 std::shared_ptr<RegisteredMemory> memory)
-      : pair_(std::move(pair)), window_(std::move(window)), key_(key), memory_(std::move(memory)) {}
+      : pair_(std::move(pair)),
+        has_window_(window != nullptr),
+        window_(std::move(window)),
+        key_(key),
+        memory_(std::move(memory)) {}
   ~WindowBinding() { Revoke(); }
   WindowBinding(const WindowBinding&) = delete;
 
   void Revoke() {
-    if (window_ == nullptr) return memory_.reset();
+    if (window_ == nullptr) return memory_.reset();  // without one, or revoked before
     pair_->Unbind({.window = std::move(window_), .key = key_, .memory = std::move(memory_)});
   }
   bool revoked() const { return memory_ == nullptr; }
   // Revoke alone does not end the access.
-  bool outlives_revoke() const { return window_ == nullptr; }
+  bool outlives_revoke() const { return !has_window_; }
   uint32_t key() const { return key_; }
 
  private:
   const std::shared_ptr<PeerPair> pair_;
+  const bool has_window_;
   std::unique_ptr<MemoryWindow> window_;
   const uint32_t key_;
   std::shared_ptr<RegisteredMemory> memory_;
