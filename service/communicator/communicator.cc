@@ -510,7 +510,8 @@ bool Communicator::PollClosing() {
   if (state_ == State::kFailed && work_ != nullptr &&
       env_.access.clock->Now() >= failure_->abandons_copies_at) {
     work_->AbandonCopies();
-    failure_->abandons_copies_at = kNever;
+    // Until the device has reported them: nothing else wakes this.
+    failure_->abandons_copies_at = env_.access.clock->Now() + kNsPerMs;
   }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();

@@ -260,7 +260,7 @@ class Communicator {
   uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
   uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
   absl::Status failure_;       // the reason of kFailed and kAborted
-  // What the daemon has been told; guarded by control_mutex_.
+  // Reports that the daemon has been sent; guarded by control_mutex_.
   bool gpu_failure_reported_ = false;
   bool launch_failure_reported_ = false;
 

@@ -81,14 +81,24 @@ TEST_F(SignalCountsTest, DistinguishesPairsDirectionsAndSignals) {
   EXPECT_THAT(Complete(), ElementsAre(1));
 }
 
-TEST_F(SignalCountsTest, ReportsWaitForDepartedRankWithoutMoreSignals) {
-  Wait(kPair, 0, 2);
-  const std::vector<MessageCount> gave_one = {{.peer = kTwo, .signals = 1}};
-  EXPECT_EQ(counts_.Unmatched(kOne, gave_one), nullptr);  // It has not arrived yet.
-  Count(kPair, 0, 1);
-  ASSERT_NE(counts_.Unmatched(kOne, gave_one), nullptr);
-  EXPECT_EQ(counts_.Unmatched(kOne, gave_one)->number, 1u);
-  EXPECT_EQ(counts_.Unmatched(kTwo, {}), nullptr);
+TEST_F(SignalCountsTest, ReportsWaitForMoreSignalsThanADepartedRankHasSent) {
+  Wait(kPair, 0, 3);
+  const std::vector<MessageCount> gave_two = {{.peer = kTwo, .signals = 2}};
+  const std::vector<MessageCount> gave_three = {{.peer = kTwo, .signals = 3}};
+  for (int arrived = 0; arrived < 3; ++arrived) {
+    ASSERT_NE(counts_.Unmatched(kOne, gave_two), nullptr) << arrived;
+    EXPECT_EQ(counts_.Unmatched(kOne, gave_two)->number, 1u);
+    EXPECT_EQ(counts_.Unmatched(kOne, gave_three), nullptr) << "the others are to come";
+    EXPECT_EQ(counts_.Unmatched(kTwo, {}), nullptr);
+    Count(kPair, 0, 1);
+  }
+}
+
+// Signals of other numbers have used up what the rank sent.
+TEST_F(SignalCountsTest, ReportsWaitForADepartedRanksSignalThatWasAnotherOne) {
+  Wait(kPair, 5, 1);
+  Count(kPair, 6, 1);
+  EXPECT_NE(counts_.Unmatched(kOne, {{.peer = kTwo, .signals = 1}}), nullptr);
 }
 
 // The cost of a check depends on the pairs of ranks, not on the number of signals.
