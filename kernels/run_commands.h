@@ -10,8 +10,8 @@
 // A block first copies into its memory what a program reads again and again: the command; then
 // ProgramRun and Binding; then program and lanes. Each of these three is one access, by all
 // threads. The state of the program is there, too. What does not fit is used where it is, which is
-// slow: each step then reads host memory several times, one after the other. A kernel of one
-// block looks for short commands, too: they come with all of this.
+// slow: each step then reads host memory several times, one after the other. A kernel of one block
+// looks for short commands, too: they come with all of this.
 //
 // `Block` stands for the threads of one block; all of them call everything together:
 //   uint32_t index(), blocks()         in the grid

@@ -531,7 +531,7 @@ struct MemoryUnmapped {
   uint64_t memory;
 };
 
-// Memory of the host, which this process has mapped, is to be copied into its own memory on a GPU.
+// Host memory, which this process has mapped, is to be copied into its own memory on a GPU.
 struct CopyMemory {
   static constexpr MessageKind kKind = MessageKind::kCopyMemory;
   MessageHeader header;

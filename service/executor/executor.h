@@ -73,8 +73,8 @@ class Executor {
   // those of LaneDirectory.
   absl::StatusOr<bool> Prepare(const Operation& operation);
   // After an error (as for LaneDirectory and Device::Load) the operation does not run.
-  // REQUIRES: MayStart; Prepare was the last call, with this operation, and returned true (not needed
-  // on a device with Device::lanes_reach_buffers).
+  // REQUIRES: MayStart; Prepare was the last call, with this operation, and returned true. A device
+  // with Device::lanes_reach_buffers does not need it.
   absl::Status Start(const Operation& operation);
   // Why the last operation that started runs staged although it uses NICs, and the remedy. Empty:
   // it does not.

@@ -89,6 +89,7 @@ class RankEndpoint final : public RankPort {
 
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
+  // The same for those that RankQueues::EndPosted names.
   absl::Status EndKernelsOf(uint32_t ready_slot, uint64_t sequence) {
     return queues_.EndPosted(ready_slot, sequence);
   }

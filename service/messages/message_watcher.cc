@@ -55,22 +55,20 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
 
 MonotonicNs MessageWatcher::NextDeadline() const { return check_at_ != 0 ? check_at_ : kNever; }
 
-// A call that was already waiting at the previous check keeps its start time.
+// Calls and puts that were already waiting at the previous check keep their start time.
 void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
                                    const std::vector<UncopiedPut>& uncopied) {
-  const auto before = std::exchange(waiting_, {});
-  for (const OpenMessage& message : unmatched) {
-    const PairAndKind key{message.pair, message.call->kind};
+  const auto note = [now](auto& waiting, const auto& before, const auto& key, uint64_t number) {
     const auto known = before.find(key);
-    const bool same = known != before.end() && known->second.number == message.number;
-    waiting_[key] = {.number = message.number, .since = same ? known->second.since : now};
+    const bool same = known != before.end() && known->second.number == number;
+    waiting[key] = {.number = number, .since = same ? known->second.since : now};
+  };
+  const auto waiting_before = std::exchange(waiting_, {});
+  for (const OpenMessage& message : unmatched) {
+    note(waiting_, waiting_before, PairAndKind{message.pair, message.call->kind}, message.number);
   }
   const auto uncopied_before = std::exchange(uncopied_, {});
-  for (const UncopiedPut& put : uncopied) {
-    const auto known = uncopied_before.find(put.pair);
-    const bool same = known != uncopied_before.end() && known->second.number == put.part;
-    uncopied_[put.pair] = {.number = put.part, .since = same ? known->second.since : now};
-  }
+  for (const UncopiedPut& put : uncopied) note(uncopied_, uncopied_before, put.pair, put.part);
 }
 
 std::string MessageWatcher::Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,

@@ -31,11 +31,11 @@ class KernelMemory {
   void SetContext(const DeviceBinding& device);
 
  private:
+  void OnMessage(Reply message);
   // Handle a request of the daemon. REQUIRES: mutex_ is held.
   void OnMapMemory(const wire::MapMemory& request, Reply& message);
   void OnUnmapMemory(const wire::UnmapMemory& request);
   void OnCopyMemory(const wire::CopyMemory& request);
-  void OnMessage(Reply message);
   // Of this process, on another GPU: gives the GPU of the current context access. It stays.
   absl::Status AllowOwn(const wire::MapMemory& request);
   absl::Status OpenIpc(const wire::MapMemory& request, MemoryCloser::Opened* opened);

@@ -58,9 +58,9 @@ class DaemonClient {
   // REQUIRES: no thread waits for a reply.
   ~DaemonClient();
 
-  // Sends a request with descriptors, and returns its number. Every number must
-  // be passed to one of Await, Poll, Cancel and IgnoreReply. A daemon whose socket stays full for
-  // kSendTimeout counts as dead.
+  // Sends a request with descriptors, and returns its number. Every number must be passed to one of
+  // Await, Poll, Cancel and IgnoreReply. A daemon whose socket stays full for kSendTimeout counts as
+  // dead.
   static constexpr std::chrono::milliseconds kSendTimeout{1000};
   template <typename Message>
   absl::StatusOr<uint64_t> Send(Message message, const MessageDescriptors& descriptors = {}) {

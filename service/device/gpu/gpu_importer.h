@@ -1,7 +1,7 @@
 // Tenants' memory on GPUs, which only kernels of the tenants reach: the daemon has no CUDA context,
 // and cannot check what a handle refers to. A process that opens the handle of another rank checks
-// its size. NICs reach it if the tenant gives its dma-buf. Memory of the host is mapped, for sends
-// and receives.
+// its size. NICs reach it if the tenant gives its dma-buf. Host memory is mapped, for sends and
+// receives.
 #ifndef MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_GPU_GPU_IMPORTER_H_
 
