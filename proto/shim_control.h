@@ -70,6 +70,7 @@
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -356,6 +357,13 @@ struct CommRevoke {
   uint32_t reserved;
 };
 
+// Kernels of a rank that finish no command any more.
+enum class EndedKernels : uint8_t {
+  kNone = 0,
+  kFromCall = 1,  // those of one ready slot that were to wait for one call, or a later one
+  kAll = 2,
+};
+
 // The GPU of the rank, or its process's context there, has failed: no kernel of the rank runs any
 // more, and no call of the communicator can succeed. Or work of a posted call could not be
 // enqueued: the streams do not wait for the call.
@@ -363,9 +371,10 @@ struct GpuFailed {
   static constexpr MessageKind kKind = MessageKind::kGpuFailed;
   MessageHeader header;
   uint32_t comm_handle;
-  // 0: all kernels of the rank have ended; n: the kernel of ready slot n - 1 was not launched;
-  // kNoReadySlot: all were.
-  uint32_t ended_kernels;
+  uint32_t ready_slot;  // kFromCall; else 0
+  uint64_t first_call;  // kFromCall: sequence of the first call that has no kernel; else 0
+  EndedKernels ended;
+  uint8_t reserved[7];
   char text[kReplyMessageBytes];  // zero-terminated: which GPU, its error, the remedy
 };
 
@@ -454,6 +463,8 @@ struct CommInitReply {
 };
 
 // Ends the communicator, or the init, that was requested by `init_request`; 0: `comm_handle`.
+// So long the library waits for the answer. Then it keeps all memory that the communicator may use.
+inline constexpr std::chrono::seconds kAbortTimeout{2};
 struct CommAbort {
   static constexpr MessageKind kKind = MessageKind::kCommAbort;
   MessageHeader header;

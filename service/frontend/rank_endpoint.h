@@ -89,7 +89,11 @@ class RankEndpoint final : public RankPort {
 
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
-  absl::Status EndKernelsOf(uint32_t ready_slot) { return queues_.EndPosted(ready_slot); }
+  // None of this ready slot that waits for call #`sequence` or a later one. kInvalidArgument: no
+  // such slot.
+  absl::Status EndKernelsFrom(uint32_t ready_slot, uint64_t sequence) {
+    return queues_.EndPosted(ready_slot, sequence);
+  }
 
   const KernelUse& kernel_use() const { return kernel_use_; }
   CapturedGroups& captured() { return captured_; }

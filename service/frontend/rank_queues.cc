@@ -42,9 +42,9 @@ void RankQueues::End() {
   }
 }
 
-absl::Status RankQueues::EndPosted(uint32_t slot) {
-  MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, PostedAt(slot, /*sequence=*/0));
-  if (kernel.queue != nullptr) kernel.queue->End();
+absl::Status RankQueues::EndPosted(uint32_t slot, uint64_t sequence) {
+  MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, PostedAt(slot, sequence));
+  if (kernel.queue != nullptr) kernel.queue->EndFrom(sequence);
   return absl::OkStatus();
 }
 

@@ -43,8 +43,9 @@ class RankQueues {
   }
   // The rank's kernels have ended, and no other one will run.
   void End();
-  // The same for the kernels of one ready slot. kInvalidArgument: no such slot.
-  absl::Status EndPosted(uint32_t slot);
+  // The same for the kernels of one ready slot that wait for call #`sequence` or a later one.
+  // kInvalidArgument: no such slot.
+  absl::Status EndPosted(uint32_t slot, uint64_t sequence);
   // The kernel, if it can copy messages; else none.
   KernelCall ForMessages(const KernelCall& kernel) const {
     return copies_messages_ ? kernel : KernelCall{};

@@ -289,10 +289,17 @@ Session::Outcome Session::HandleGpuFailed(const wire::GpuFailed& message) {
   const auto found = ranks_.find(message.comm_handle);
   if (found == ranks_.end() || found->second.communicator() == nullptr) return std::nullopt;
   RankEndpoint& endpoint = found->second.endpoint();
-  if (message.ended_kernels == 0) {
-    endpoint.EndKernels();
-  } else if (message.ended_kernels != wire::kNoReadySlot) {
-    EndOnError(endpoint.EndKernelsOf(message.ended_kernels - 1));
+  switch (message.ended) {
+    case wire::EndedKernels::kNone:
+      break;
+    case wire::EndedKernels::kFromCall:
+      EndOnError(endpoint.EndKernelsFrom(message.ready_slot, message.first_call));
+      break;
+    case wire::EndedKernels::kAll:
+      endpoint.EndKernels();
+      break;
+    default:
+      EndOnError(absl::InvalidArgumentError("GpuFailed names no kernels that have ended"));
   }
   found->second.communicator()->FailForRank(&endpoint, TextOf(message.text));
   return std::nullopt;

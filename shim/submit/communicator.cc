@@ -244,12 +244,37 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   return session_->client->Send(message);
 }
 
-void Communicator::ReportFailure(std::string_view text, uint32_t ended_kernels) {
-  std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
-  if (state() != State::kReady || std::exchange(failure_reported_, true)) return;
+std::string Communicator::DescribeGpuFailure(const absl::Status& error) const {
+  char bus_id[32] = "unknown";
+  driver().DeviceGetPCIBusId(bus_id, sizeof(bus_id), device());
+  return absl::StrCat("GPU ", bus_id, " (CUDA device ", device(),
+                      ") has failed: ", std::string(error.message()));
+}
+
+void Communicator::ReportGpuFailure(std::string_view text) {
   wire::GpuFailed message{};
+  message.ended = wire::EndedKernels::kAll;
+  ReportFailure(text, message, gpu_failure_reported_);
+}
+
+void Communicator::ReportLaunchFailure(std::string_view text,
+                                       const std::optional<UnlaunchedKernel>& kernel) {
+  wire::GpuFailed message{};
+  if (kernel.has_value()) {
+    message.ended = wire::EndedKernels::kFromCall;
+    message.ready_slot = kernel->slot;
+    message.first_call = kernel->first_call;
+  }
+  ReportFailure(text, message, launch_failure_reported_);
+}
+
+void Communicator::ReportFailure(std::string_view text, wire::GpuFailed message, bool& reported) {
+  std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
+  if (state() != State::kReady || std::exchange(reported, true)) return;
+  // Before the report, after which the daemon writes the same.
+  FailLocally(page_->region(), wire::ErrorClass::kRemote,
+              absl::StrCat("rank ", rank(), ": ", std::string(text)));
   message.comm_handle = handle();
-  message.ended_kernels = ended_kernels;
   std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
   session_->client->SendOneWay(message);
 }
@@ -273,7 +298,7 @@ void Communicator::AwaitWorkEnded(const char* text) {
   wire::CommRevoke message{};
   message.comm_handle = handle();
   auto request = session_->client->Send(message);
-  if (request.ok()) (void)session_->client->Await(*request, kAbortTimeout);
+  if (request.ok()) (void)session_->client->Await(*request, wire::kAbortTimeout);
   FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, text);
   ReleaseStreams();
 }
@@ -357,7 +382,7 @@ void Communicator::Abort() {
   }
   child_joins_.Abort();
   // The daemon unmaps the tenant's memory before any stream continues and uses it.
-  if (request && session_->client->Await(*request, kAbortTimeout).ok()) released_ = true;
+  if (request && session_->client->Await(*request, wire::kAbortTimeout).ok()) released_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
   ReleaseStreams();

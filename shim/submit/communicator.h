@@ -130,18 +130,21 @@ class Communicator {
   uint64_t StagingBytes();
 
   // Ends all work and releases all streams and waiting callers. Returns after the daemon's last
-  // access to the tenant's memory, or after kAbortTimeout if the daemon is stuck.
-  static constexpr std::chrono::seconds kAbortTimeout{2};
+  // access to the tenant's memory, or after wire::kAbortTimeout if the daemon is stuck.
   void Abort();
 
-  // The GPU or its context has failed, as `text` says: the daemon fails the communicator on all
-  // ranks. Has an effect once, and only while calls are accepted. THREAD: any.
-  void ReportGpuFailure(std::string_view text) { ReportFailure(text, /*ended_kernels=*/0); }
-  // The same if work of a posted call could not be enqueued. `slot`: its ready slot, if no kernel
-  // takes the call's commands.
-  void ReportLaunchFailure(std::string_view text, std::optional<uint32_t> slot) {
-    ReportFailure(text, slot.has_value() ? *slot + 1 : wire::kNoReadySlot);
-  }
+  // The GPU or its context has failed, as `text` says: the communicator accepts no more calls, and
+  // the daemon fails it on all ranks. Has an effect once, and only before the end. THREAD: any.
+  void ReportGpuFailure(std::string_view text);
+  // The same if work of a posted call could not be enqueued, but other kernels of the rank may run.
+  // A GPU that fails later is reported, too.
+  struct UnlaunchedKernel {
+    uint32_t slot;        // ready slot
+    uint64_t first_call;  // sequence of the first call whose commands it was to take
+  };
+  void ReportLaunchFailure(std::string_view text, const std::optional<UnlaunchedKernel>& kernel);
+  // "GPU 0000:81:00.0 (CUDA device 1) has failed: …", the text for ReportGpuFailure.
+  std::string DescribeGpuFailure(const absl::Status& error) const;
 
   // ---- Queries. THREAD: any ----
 
@@ -203,8 +206,8 @@ class Communicator {
   Registrations& registrations() { return registrations_; }
 
  private:
-  // `ended_kernels`: as in wire::GpuFailed.
-  void ReportFailure(std::string_view text, uint32_t ended_kernels);
+  // `message` lacks handle and text. `reported`: the flag of this kind of report.
+  void ReportFailure(std::string_view text, wire::GpuFailed message, bool& reported);
 
   enum class State {
     kCreated,
@@ -253,10 +256,12 @@ class Communicator {
 
   std::mutex abort_mutex_;  // taken before the other mutexes; only the first Abort acts
   std::mutex control_mutex_;
-  uint64_t request_ = 0;           // the outstanding request, while joining or finalizing
-  uint64_t join_request_ = 0;      // the daemon's key of this communicator during the session
-  absl::Status failure_;           // the reason of kFailed and kAborted
-  bool failure_reported_ = false;  // to the daemon; guarded by control_mutex_
+  uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
+  uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
+  absl::Status failure_;       // the reason of kFailed and kAborted
+  // To the daemon. Guarded by control_mutex_.
+  bool gpu_failure_reported_ = false;
+  bool launch_failure_reported_ = false;
 
   std::atomic<bool> failure_taken_{false};
   std::atomic<const char*> end_message_{

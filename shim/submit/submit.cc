@@ -81,7 +81,7 @@ absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream str
                       .last_sequence = 0,
                       .broken = false,
                       .launch_error = {},
-                      .unlaunched_slot = {}});
+                      .unlaunched = {}});
   return &batches_.back();
 }
 
@@ -155,8 +155,8 @@ absl::Status GroupWork::Submit() {
     ReclaimSlots();
   }
   for (Batch& batch : batches_) MarkBatchPosted(batch);
-  Unlock();
   ReportLaunchErrors();
+  Unlock();
   return status.ok() ? AwaitStreams() : status;
 }
 
@@ -468,7 +468,9 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
                     captured ? page.captured_queue(use.slot) : page.posted_queue(use.slot), done,
                     value, largest);
     if (error == CUDA_SUCCESS) continue;
-    if (runs && !captured) batch.unlaunched_slot = use.slot;
+    if (runs && !captured) {
+      batch.unlaunched = {.slot = use.slot, .first_call = operations_[batch.first].record.sequence};
+    }
     return CudaError(comm.driver(), error,
                      captured ? "cannot capture a wait"
                      : runs   ? "cannot launch the kernel of a posted call"
@@ -479,11 +481,24 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
 
 void GroupWork::ReportLaunchErrors() const {
   for (const Batch& batch : batches_) {
-    if (batch.launch_error.ok() || GpuFailureOf(batch.launch_error).has_value()) continue;
-    batch.comm->ReportLaunchFailure(
-        absl::StrCat("CUDA device ", batch.comm->device(), ": ", batch.launch_error.message()),
-        batch.unlaunched_slot);
+    if (batch.launch_error.ok()) continue;
+    Communicator& comm = *batch.comm;
+    if (GpuFailureOf(batch.launch_error).has_value()) {
+      comm.ReportGpuFailure(comm.DescribeGpuFailure(batch.launch_error));
+    } else {
+      comm.ReportLaunchFailure(
+          absl::StrCat("CUDA device ", comm.device(), ": ", batch.launch_error.message()),
+          batch.unlaunched);
+    }
   }
+}
+
+std::vector<absl::Status> GroupWork::GpuFailures() const {
+  std::vector<absl::Status> failures;
+  for (const Batch& batch : batches_) {
+    if (GpuFailureOf(batch.launch_error).has_value()) failures.push_back(batch.launch_error);
+  }
+  return failures;
 }
 
 // Without the locks: these streams may wait for another thread's group.

@@ -35,6 +35,9 @@ class GroupWork {
   // requests a wait for the streams. Returns the first error. If one communicator fails, the
   // others' work is still submitted.
   absl::Status Submit();
+  // The errors of the last Submit that mean that a GPU has failed, also those that it did not
+  // return. Submit has reported them for the communicators that had posted work.
+  std::vector<absl::Status> GpuFailures() const;
 
   // Estimated time of the operations in microseconds: operations of one communicator run one after
   // the other, communicators in parallel. One round trip to the daemon per operation.
@@ -73,9 +76,9 @@ class GroupWork {
     uint32_t unposted;  // calls that UnpostedCalls counts
     uint64_t last_sequence;
     bool broken;
-    // Why a stream of posted work does not wait for it, and the slot whose kernel was not launched.
+    // Why a stream of posted work does not wait for it, and the kernel that was not launched.
     absl::Status launch_error;
-    std::optional<uint32_t> unlaunched_slot;
+    std::optional<Communicator::UnlaunchedKernel> unlaunched;
   };
 
   static StreamUse UseOf(const Communicator& comm, CUstream stream);
@@ -117,7 +120,8 @@ class GroupWork {
   absl::Status AwaitDone(Batch& batch);
   absl::Status EnqueueWaits(Batch& batch);
   // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks.
-  // A GPU that has failed is the caller's to report.
+  // Under the submit locks: a later call on the stream would launch a kernel that takes the
+  // commands of the call that has none, and a finalize would keep the report from being sent.
   void ReportLaunchErrors() const;
   absl::Status AwaitStreams() const;
 

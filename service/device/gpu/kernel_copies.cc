@@ -12,11 +12,12 @@ constexpr size_t kByProcessPerTurn = 64;
 // Copies of one queue that one Poll ends because the queue has.
 constexpr size_t kFailedPerTurn = 16;
 
-// OK: its kernels run commands.
-absl::Status WhyEnded(KernelQueue& queue) {
-  if (!queue.alive())
+// `runs`: a kernel runs the command. OK: it has run it, or will.
+absl::Status WhyEnded(const KernelQueue& queue, bool runs) {
+  if (!runs)
     return absl::UnavailableError(
-        "the process whose kernel copies a message has ended or lost its GPU");
+        "no kernel copies a message: its process has ended or lost the GPU, or could not launch "
+        "the kernel");
   if (queue.stopped())
     return absl::CancelledError("the communicator of a message that a kernel copies has failed");
   return absl::OkStatus();
@@ -81,7 +82,7 @@ bool KernelCopies::TakeFinished(KernelQueue& queue, Queue& its) {
   bool any = false;
   while (!its.running.empty() && queue.Finished(its.running.front().command)) {
     // A kernel that was stopped, or has died, may have left it out.
-    const absl::Status status = WhyEnded(queue);
+    const absl::Status status = WhyEnded(queue, queue.RunsCommand(its.running.front().command));
     for (const MemToken token : its.running.front().tokens) done_.push_back({token, status});
     its.running.pop_front();
     any = true;
@@ -94,12 +95,13 @@ bool KernelCopies::Publish(KernelQueue& queue, Queue& its) {
     done_.push_back({its.waiting.front().token, why});
     its.waiting.pop_front();
   };
-  if (const absl::Status why = WhyEnded(queue); !why.ok()) {
-    const bool any = !its.waiting.empty();
+  if (its.waiting.empty()) return false;
+  if (const absl::Status why = WhyEnded(queue, queue.Runs(its.waiting.front().done_value));
+      !why.ok()) {
     for (size_t i = 0; i < kFailedPerTurn && !its.waiting.empty(); ++i) fail_first(why);
-    return any;
+    return true;
   }
-  if (its.waiting.empty() || !queue.MayPublishNext()) return false;
+  if (!queue.MayPublishNext()) return false;
   kernels::Command command{};
   Running running;
   while (!its.waiting.empty() && command.copies < kernels::kMostCopies) {

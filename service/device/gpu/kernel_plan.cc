@@ -389,7 +389,7 @@ bool KernelPlan::KernelsFinished() const {
 
 bool KernelPlan::ProcessesAlive() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.kernel.queue->alive();
+    return !runner.published || runner.kernel.queue->RunsCommand(runner.command);
   });
 }
 

@@ -4,8 +4,10 @@
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 #define MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/commands.h"
@@ -37,10 +39,16 @@ class KernelQueue {
   // is none. REQUIRES: MayPublish(number).
   void Publish(uint64_t number, const kernels::Command& command,
                std::span<const std::byte> short_form = {});
-  // The kernel has ended without finishing its commands, and no other one will run.
+  // Its kernels have ended without finishing their commands, and no other one will run.
   void End() { ended_ = true; }
-  // False: no kernel will finish a command any more, because of End or the end of its process.
-  bool alive() const { return !ended_ && process_.alive(); }
+  // The same for kernels that wait for this value of the done word or a later one. Earlier ones may
+  // still run, and finish their commands.
+  void EndFrom(uint64_t done_value);
+  // False: no kernel takes a command with this done value (Command::done_value) any more, because
+  // of End, EndFrom, or the end of its process.
+  bool Runs(uint64_t done_value) const;
+  // The same for a published command. True also if it is finished.
+  bool RunsCommand(uint64_t number) const;
   // The next number is free, and its command could be published at once.
   bool MayPublishNext() { return reserved_ == published_ && MayPublish(published_); }
   // Whether the kernel has finished this command, or never will.
@@ -58,6 +66,9 @@ class KernelQueue {
   GpuAddressSpace& process_;
   kernels::CommandQueue& shared_;
   bool ended_ = false;
+  std::optional<uint64_t> ended_from_;  // done value
+  // Of the last published commands, by number: a tenant can write into `shared_`.
+  std::array<uint64_t, kernels::kQueueCommands> done_values_{};
   uint64_t bell_ = 0;
   uint64_t reserved_;
   uint64_t published_;
