@@ -1,11 +1,13 @@
 #include "service/communicator/communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/shim_control.h"
 #include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
@@ -13,9 +15,11 @@ namespace {
 
 // How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
-// From a failure until the communicator waits no longer for processes that copy. As long as an
-// abort waits at most (shim/submit/communicator.h).
-constexpr int64_t kCopyTimeoutNs = 2 * kNsPerSec;
+// From a failure until the communicator waits no longer for processes that copy. Shorter than an
+// abort waits: otherwise every such abort would time out, and the library would never free what the
+// communicator may still use.
+constexpr int64_t kCopyTimeoutNs = kNsPerSec;
+static_assert(kCopyTimeoutNs < std::chrono::nanoseconds(wire::kAbortTimeout).count() * 3 / 4);
 
 }  // namespace
 
@@ -153,16 +157,18 @@ void Communicator::FailSplitsOf(Rank rank, const std::string& why) {
 }
 
 bool Communicator::ReleaseDepartedRanks() {
-  // A running operation may use their buffers, and a put in progress their windows. After a failure
-  // the device and the lanes may, until they are destroyed.
+  // A running operation may use their buffers, and a put in progress their windows. A process that
+  // copies a put holds up only the two ranks of the put. After a failure the device and the lanes
+  // may use their memory, until they are destroyed.
   if (leaving_.empty()) return false;
   if (work_ != nullptr &&
       (work_->loop().running() || !work_->locally_quiescent() || state_ == State::kFailed)) {
     return false;
   }
   const auto free_from =
-      std::stable_partition(leaving_.begin(), leaving_.end(),
-                            [&](const LocalRank& l) { return WritesInto(l.rank, /*window=*/0); });
+      std::stable_partition(leaving_.begin(), leaving_.end(), [&](const LocalRank& l) {
+        return work_ != nullptr && work_->messages().UsesMemoryOf(l.rank);
+      });
   const std::vector<LocalRank> free(free_from, leaving_.end());
   leaving_.erase(free_from, leaving_.end());
   for (const LocalRank& local : free) local.port->OnReleased();

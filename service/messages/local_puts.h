@@ -47,15 +47,22 @@ class LocalPuts {
   // A call can advance: the device has, or can take, a part of a copy; or the last Poll reached its
   // limit before the call.
   bool copying() const { return !busy_.empty(); }
-  // No copy is in the device.
-  bool quiescent() const { return mem_ops_.outstanding == 0; }
-  // As LocalExchange's.
+  // No copy is in progress.
+  bool quiescent() const { return device_quiescent() && process_copies_.outstanding == 0; }
+  // Only processes copy, if anything does: the device and kernels do not.
+  bool device_quiescent() const { return mem_ops_.outstanding == 0; }
+  // The communicator has failed: without further Poll, device_quiescent() becomes true soon; and
+  // quiescent(), when the processes have copied what they were asked to.
   void Stop();
-  // As WindowCopies'.
-  void Abandon() { mem_ops_.abandoned = true; }
+  // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
+  // processes do. They may still read the sources and write into their windows.
+  void Abandon() { process_copies_.abandoned = true; }
+  // Appends the front put of each pair, if a process is to copy it and has not.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
+  // A process copies from memory of `rank`.
+  bool ProcessReadsFrom(Rank rank) const;
   // Appends the call of each pair that waits for its window.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for `rank`, which has left; null if there is none.
@@ -75,9 +82,12 @@ class LocalPuts {
   enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
   // Advances the pair's front call.
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
+  // Makes the copy of the pair's front call. kUnderWay: it can advance.
+  absl::StatusOr<Progress> Begin(Pair& pair);
 
   const Parts parts_;
-  MemOpOwner mem_ops_;
+  MemOpOwner mem_ops_;  // of the device and of kernels
+  MemOpOwner process_copies_;
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::deque<Pair*> busy_;      // the next to advance first

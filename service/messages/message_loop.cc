@@ -201,7 +201,7 @@ bool MessageLoop::has_pending_calls() const {
 }
 
 bool MessageLoop::quiescent() const {
-  return locally_quiescent() &&
+  return local_.quiescent() && local_puts_.quiescent() &&
          std::ranges::all_of(peers_, [](const std::unique_ptr<PeerMessages>& peer) {
            return peer == nullptr || peer->quiescent();
          });

@@ -74,21 +74,26 @@ class MessageLoop {
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const;
-  // No copy between ranks of this host is in the device.
-  bool locally_quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
+  // The device and kernels copy nothing between ranks of this host. Processes may copy.
+  bool locally_quiescent() const { return local_.quiescent() && local_puts_.device_quiescent(); }
   // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
   // processes copy what they were asked to.
   void Stop() {
     local_.Stop();
     local_puts_.Stop();
   }
-  // The same, whatever the processes do: their copies may still write into their windows.
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon, whatever
+  // the processes do. They may still read what they copy, and write into their windows.
   void AbandonCopies();
   // Puts that processes have not copied into their windows: of each pair or lane, the oldest.
   std::vector<UncopiedPut> Uncopied() const;
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
+  // A put writes into a window of local rank `rank`, or a process copies from its memory.
+  bool UsesMemoryOf(Rank rank) const {
+    return WritesInto(rank, /*window=*/0) || local_puts_.ProcessReadsFrom(rank);
+  }
 
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
