@@ -65,6 +65,7 @@
 // this host that runs no kernels:
 //
 //                    ◄─────────── CopyMemory
+//                    ◄─────────── DropCopy          its communicator or window has ended
 //   MemoryCopied     ───────────►
 // clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
@@ -119,8 +120,9 @@ enum class MessageKind : uint32_t {
   kGpuFailed = 32,
   kCopyMemory = 33,
   kMemoryCopied = 34,
+  kDropCopy = 35,
 };
-inline constexpr uint32_t kMessageKinds = 34;  // from 1
+inline constexpr uint32_t kMessageKinds = 35;  // from 1
 
 // The others are the shim's.
 constexpr bool IsFromDaemon(MessageKind kind) {
@@ -134,6 +136,7 @@ constexpr bool IsFromDaemon(MessageKind kind) {
     case MessageKind::kMapMemory:
     case MessageKind::kUnmapMemory:
     case MessageKind::kCopyMemory:
+    case MessageKind::kDropCopy:
       return true;
     default:
       return false;
@@ -543,6 +546,14 @@ struct CopyMemory {
   uint64_t bytes;
   int32_t device;  // as in MapMemory
   uint32_t reserved;
+};
+
+// The copy is needed no more. The process need not make it if it has not begun, and answers its
+// CopyMemory in any case.
+struct DropCopy {
+  static constexpr MessageKind kKind = MessageKind::kDropCopy;
+  MessageHeader header;
+  uint64_t copy;
 };
 
 struct MemoryCopied {

@@ -1,12 +1,15 @@
 #include "shim/buffers/kernel_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/config/diagnostics.h"
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/host_memory.h"
 #include "shim/cuda/virtual_mapping.h"
@@ -31,6 +34,15 @@ void SetError(const absl::Status& why, wire::ReplyStatus* status) {
   std::memcpy(status->text, why.message().data(), bytes);
 }
 
+// Nothing: the message has another size.
+template <typename Message>
+std::optional<Message> ReadAs(const Reply& reply) {
+  if (reply.size != sizeof(Message)) return std::nullopt;
+  Message message;
+  std::memcpy(&message, reply.bytes, sizeof(message));
+  return message;
+}
+
 }  // namespace
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
@@ -42,7 +54,7 @@ KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
 KernelMemory::~KernelMemory() {
   client_.SetMemoryHandler(nullptr);
   for (auto& [number, mapping] : mappings_) {
-    if (mapping.host != nullptr) KeepMapped(std::move(*mapping.host));
+    if (mapping.host != nullptr) mapping.host->Keep();
   }
 }
 
@@ -51,32 +63,40 @@ void KernelMemory::SetContext(const DeviceBinding& device) {
   contexts_.try_emplace(device.ordinal, device.context);
 }
 
+void KernelMemory::EndCopiesInto(const AddressRange& range, bool freed) {
+  constexpr std::chrono::seconds kCopyLimit{1};
+  if (freed) copier_.DropInto(range);
+  if (copier_.AwaitRunning(range, kCopyLimit) || !IsLogged(Verbosity::kWarn)) return;
+  LogLine(Verbosity::kWarn,
+          absl::StrCat("a put is still being copied into memory at 0x", absl::Hex(range.base),
+                       freed ? ", which is freed" : ", whose window or communicator has ended",
+                       ": a call of CUDA holds up the copy, which may overwrite what the program "
+                       "writes there"));
+}
+
 void KernelMemory::OnMessage(Reply message) {
   wire::MessageHeader header;
   std::memcpy(&header, message.bytes, sizeof(header));
   std::lock_guard lock(mutex_);
-  if (header.kind == wire::MessageKind::kUnmapMemory && message.size == sizeof(wire::UnmapMemory)) {
-    wire::UnmapMemory request;
-    std::memcpy(&request, message.bytes, sizeof(request));
-    if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
-      copier_.Await(MemoryCloser::kLimit);  // they may read it
-      closer_.Close(mapping->second);
-      mappings_.erase(mapping);
-    }
-    wire::MemoryUnmapped answer{};
-    answer.memory = request.memory;
-    client_.SendOneWay(answer);
-    return;
+  switch (header.kind) {
+    case wire::MessageKind::kMapMemory:
+      if (const auto request = ReadAs<wire::MapMemory>(message)) OnMap(*request, message);
+      break;
+    case wire::MessageKind::kUnmapMemory:
+      if (const auto request = ReadAs<wire::UnmapMemory>(message)) OnUnmap(*request);
+      break;
+    case wire::MessageKind::kCopyMemory:
+      if (const auto request = ReadAs<wire::CopyMemory>(message)) OnCopy(*request);
+      break;
+    case wire::MessageKind::kDropCopy:
+      if (const auto request = ReadAs<wire::DropCopy>(message)) copier_.Drop(request->copy);
+      break;
+    default:
+      break;
   }
-  if (header.kind == wire::MessageKind::kCopyMemory && message.size == sizeof(wire::CopyMemory)) {
-    wire::CopyMemory request;
-    std::memcpy(&request, message.bytes, sizeof(request));
-    return Copy(request);
-  }
-  if (header.kind != wire::MessageKind::kMapMemory || message.size != sizeof(wire::MapMemory))
-    return;
-  wire::MapMemory request;
-  std::memcpy(&request, message.bytes, sizeof(request));
+}
+
+void KernelMemory::OnMap(const wire::MapMemory& request, Reply& message) {
   wire::MemoryMapped answer{};
   answer.memory = request.memory;
   MemoryCloser::Opened mapping;
@@ -91,7 +111,15 @@ void KernelMemory::OnMessage(Reply message) {
   client_.SendOneWay(answer);
 }
 
-void KernelMemory::Copy(const wire::CopyMemory& request) {
+// Copies that have not ended keep what they read.
+void KernelMemory::OnUnmap(const wire::UnmapMemory& request) {
+  if (auto mapping = mappings_.extract(request.memory)) closer_.Close(std::move(mapping.mapped()));
+  wire::MemoryUnmapped answer{};
+  answer.memory = request.memory;
+  client_.SendOneWay(answer);
+}
+
+void KernelMemory::OnCopy(const wire::CopyMemory& request) {
   const auto answer = [this, number = request.copy](const absl::Status& status) {
     wire::MemoryCopied message{};
     message.copy = number;
@@ -103,11 +131,19 @@ void KernelMemory::Copy(const wire::CopyMemory& request) {
     return answer(absl::InternalError(
         absl::StrCat("no communicator uses CUDA device ", request.device, " of this process")));
   }
-  copier_.Add({.context = context->second,
-               .to = request.to,
+  copier_.Add({.number = request.copy,
+               .context = context->second,
+               .to = {request.to, request.bytes},
                .from = request.from,
-               .bytes = request.bytes,
+               .source = SourceOf({request.from, request.bytes}),
                .done = answer});
+}
+
+std::shared_ptr<const void> KernelMemory::SourceOf(const AddressRange& range) const {
+  for (const auto& [number, mapping] : mappings_) {
+    if (mapping.host != nullptr && mapping.host->range().Contains(range)) return mapping.host;
+  }
+  return nullptr;
 }
 
 absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
@@ -140,7 +176,8 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
     return absl::InternalError("unknown kind of memory");
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory, SharedRegion::Map(std::move(message.fds[0])));
   MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, memory, "shared memory"));
-  opened->host = std::make_shared<SharedRegion>(std::move(memory));
+  opened->host =
+      std::make_shared<RegisteredHostMemory>(driver_, known->second, std::move(memory), *address);
   return absl::OkStatus();
 }
 

@@ -303,8 +303,11 @@ void Communicator::AwaitWorkEnded(const char* text) {
   ReleaseStreams();
 }
 
+// The program may use its windows again: copies into them that the daemon has given up must end.
 void Communicator::ReleaseStreams() {
   if (page_ == nullptr) return;
+  for (const AddressRange& window : registrations_.WindowRanges())
+    session_->kernel_memory.EndCopiesInto(window, /*freed=*/false);
   const bool captured = submission_state_.has_value() && submission_state_->captures.used();
   shim::ReleaseStreams(page_->region(), captured);
   if (page_->kernel_region() != nullptr) WakeKernels(*page_->kernel_region(), captured);
