@@ -7,7 +7,7 @@ namespace mccs {
 absl::StatusOr<bool> ProcessCopy::Advance() {
   // Its memory has ended with it. Departures decide what becomes of the communicator.
   if (!process_->alive()) return true;
-  if (abandoned_ != nullptr && *abandoned_) {
+  if (abandoned()) {
     if (number_ != 0) process_->ForgetCopy(number_);
     return absl::CancelledError(
         "the communicator has failed, and a process has not copied a put into its window");

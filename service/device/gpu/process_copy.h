@@ -25,6 +25,10 @@ class ProcessCopy {
   // process has ended. An error is permanent. kCancelled: it is abandoned. The process may have it
   // and still make it: it reads `from` until it has unmapped it, and writes into its own memory.
   absl::StatusOr<bool> Advance();
+  // The process has it. Until then Advance starts it in its turn.
+  bool started() const { return number_ != 0; }
+  // Advance would end it without a result.
+  bool abandoned() const { return abandoned_ != nullptr && *abandoned_; }
 
  private:
   GpuAddressSpace* process_;
