@@ -74,6 +74,7 @@ class ActiveWork {
 
   // The same, although processes do not copy what they were asked to (MessageLoop).
   void AbandonCopies() { messages_.AbandonCopies(); }
+  void AbandonCopiesFor(Rank rank) { messages_.AbandonCopiesFor(rank); }
 
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }

@@ -15,7 +15,8 @@ namespace {
 
 // How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
-// From a failure until the communicator waits no longer for processes that copy. Shorter than an
+// From a failure, or the departure of a window's rank, until the communicator waits no longer for
+// processes that copy. Shorter than an
 // abort waits: otherwise every such abort would time out, and the library would never free what the
 // communicator may still use.
 constexpr int64_t kCopyTimeoutNs = kNsPerSec;
@@ -84,7 +85,8 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
   LocalRank* const local = Find(port);
   if (local == nullptr) {
     // It is already leaving: an abort overrides a destroy.
-    MCCS_CHECK(std::ranges::find(leaving_, port, &LocalRank::port) != leaving_.end());
+    MCCS_CHECK(
+        std::ranges::any_of(left_, [&](const Left& left) { return left.local.port == port; }));
     return;
   }
   splits_.Abandon(port, 0, why);
@@ -115,7 +117,7 @@ bool Communicator::RemoveDrainedRanks() {
 }
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool by_call) {
-  leaving_.push_back(local);
+  left_.push_back({local, env_.access.clock->Now() + kCopyTimeoutNs});
   const bool active = state_ == State::kActive;
   const bool between = active && !work_->loop().running() && !local.port->HasMessages();
   const std::string left = absl::StrCat("rank ", local.rank.value(), " ", why);
@@ -160,19 +162,28 @@ bool Communicator::ReleaseDepartedRanks() {
   // A running operation may use their buffers, and a put in progress their windows. A process that
   // copies a put holds up only the two ranks of the put. After a failure the device and the lanes
   // may use their memory, until they are destroyed.
-  if (leaving_.empty()) return false;
+  if (left_.empty()) return false;
   if (work_ != nullptr &&
       (work_->loop().running() || !work_->locally_quiescent() || state_ == State::kFailed)) {
     return false;
   }
-  const auto free_from =
-      std::stable_partition(leaving_.begin(), leaving_.end(), [&](const LocalRank& l) {
-        return work_ != nullptr && work_->messages().UsesMemoryOf(l.rank);
-      });
-  const std::vector<LocalRank> free(free_from, leaving_.end());
-  leaving_.erase(free_from, leaving_.end());
-  for (const LocalRank& local : free) local.port->OnReleased();
+  const auto free_from = std::stable_partition(left_.begin(), left_.end(), [&](const Left& left) {
+    return work_ != nullptr && work_->messages().UsesMemoryOf(left.local.rank);
+  });
+  const std::vector<Left> free(free_from, left_.end());
+  left_.erase(free_from, left_.end());
+  for (const Left& left : free) left.local.port->OnReleased();
   return !free.empty();
+}
+
+void Communicator::AbandonCopiesOfDepartedRanks() {
+  if (state_ != State::kActive) return;
+  const MonotonicNs now = env_.access.clock->Now();
+  for (Left& left : left_) {
+    if (now < left.abandons_copies_at) continue;
+    left.abandons_copies_at = kNever;
+    work_->AbandonCopiesFor(left.local.rank);
+  }
 }
 
 absl::Status Communicator::Split(Splits::Call call) {
@@ -334,9 +345,12 @@ MonotonicNs Communicator::NextDeadline() const {
   switch (state_) {
     case State::kForming:
       return forming_->NextDeadline();
-    case State::kActive:
-      return std::min({reporter_.NextDeadline(done().operations), departures_.NextDeadline(),
-                       work_->NextDeadline()});
+    case State::kActive: {
+      MonotonicNs deadline = std::min({reporter_.NextDeadline(done().operations),
+                                       departures_.NextDeadline(), work_->NextDeadline()});
+      for (const Left& left : left_) deadline = std::min(deadline, left.abandons_copies_at);
+      return deadline;
+    }
     case State::kFailed:
       if (forming_ != nullptr) return forming_->WithdrawalDeadline();
       return failure_->closing_deadline != 0 ? failure_->closing_deadline
@@ -450,7 +464,7 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
     LocalRank* const local = Find(draining.port);
     if (local == nullptr) continue;
     if (options.by_call) Depart(*local, draining.why, /*by_call=*/true);
-    leaving_.push_back(*local);
+    left_.push_back({*local, env_.access.clock->Now() + kCopyTimeoutNs});
     local->port = nullptr;
   }
   FinishWithdrawal();
@@ -521,6 +535,7 @@ bool Communicator::PollClosing() {
     lane_cost_ += formation_.lanes->cost();
     formation_.lanes.reset();
   }
+  AbandonCopiesOfDepartedRanks();
   bool moved = false;
   if (state_ != State::kFailed || work_ == nullptr) moved = ReleaseDepartedRanks();
   if (!MayClose()) return moved;
@@ -530,7 +545,7 @@ bool Communicator::PollClosing() {
 }
 
 bool Communicator::MayClose() {
-  if (state_ == State::kClosed || !leaving_.empty()) return false;
+  if (state_ == State::kClosed || !left_.empty()) return false;
   const bool empty =
       std::ranges::all_of(locals_, [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return false;

@@ -24,7 +24,7 @@ void LocalPuts::WindowsChanged() {
 
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
   MCCS_RETURN_IF_ERROR(mem_ops_.status);
-  MCCS_RETURN_IF_ERROR(process_copies_.status);
+  for (const auto& [rank, copies] : process_copies_) MCCS_RETURN_IF_ERROR(copies.status);
   bool moved = false;
   const PollLimit limit(*parts_.device);
   size_t calls_left = PollLimit::kCopies;
@@ -85,9 +85,25 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Begin(Pair& pair) {
   const bool by_process = !put.kernel.runs() && !IsMapped(*parts_.device, window.memory);
   pair.copy = std::make_unique<Copy>(
       Copy{.window = std::move(window.hold),
-           .copy = {*parts_.device, job, by_process ? &process_copies_ : &mem_ops_},
+           .copy = {*parts_.device, job,
+                    by_process ? &process_copies_[call.pair.destination] : &mem_ops_},
            .process = by_process ? window.process->place().process : 0});
   return Progress::kUnderWay;
+}
+
+bool LocalPuts::quiescent() const {
+  return device_quiescent() && std::ranges::all_of(process_copies_, [](const auto& of) {
+           return of.second.outstanding == 0;
+         });
+}
+
+void LocalPuts::Abandon() {
+  for (auto& [rank, copies] : process_copies_) copies.abandoned = true;
+}
+
+void LocalPuts::AbandonFor(Rank rank) {
+  const auto copies = process_copies_.find(rank);
+  if (copies != process_copies_.end()) copies->second.abandoned = true;
 }
 
 void LocalPuts::Stop() {

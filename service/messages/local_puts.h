@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -48,7 +49,7 @@ class LocalPuts {
   // limit before the call.
   bool copying() const { return !busy_.empty(); }
   // No copy is in progress.
-  bool quiescent() const { return device_quiescent() && process_copies_.outstanding == 0; }
+  bool quiescent() const;
   // Only processes copy, if anything does: the device and kernels do not.
   bool device_quiescent() const { return mem_ops_.outstanding == 0; }
   // The communicator has failed: without further Poll, device_quiescent() becomes true soon; and
@@ -56,7 +57,9 @@ class LocalPuts {
   void Stop();
   // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
   // processes do. They may still read the sources and write into their windows.
-  void Abandon() { process_copies_.abandoned = true; }
+  void Abandon();
+  // This rank has left: puts into its windows count as copied soon, whatever its process does.
+  void AbandonFor(Rank rank);
   // Appends the front put of each pair, if a process is to copy it and has not.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
@@ -87,7 +90,8 @@ class LocalPuts {
 
   const Parts parts_;
   MemOpOwner mem_ops_;  // of the device and of kernels
-  MemOpOwner process_copies_;
+  // Of processes, by the window's rank; the device has their addresses.
+  std::map<Rank, MemOpOwner> process_copies_;
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::deque<Pair*> busy_;      // the next to advance first

@@ -214,6 +214,13 @@ void MessageLoop::AbandonCopies() {
   }
 }
 
+void MessageLoop::AbandonCopiesFor(Rank rank) {
+  local_puts_.AbandonFor(rank);
+  for (const std::unique_ptr<PeerMessages>& peer : peers_) {
+    if (peer != nullptr) peer->AbandonFor(rank);
+  }
+}
+
 std::vector<UncopiedPut> MessageLoop::Uncopied() const {
   std::vector<UncopiedPut> uncopied;
   local_puts_.AddUncopied(uncopied);

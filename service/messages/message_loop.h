@@ -85,6 +85,9 @@ class MessageLoop {
   // The communicator has failed: without further Poll(), quiescent() becomes true soon, whatever
   // the processes do. They may still read what they copy, and write into their windows.
   void AbandonCopies();
+  // Local rank `rank` has left: puts into its windows end soon, whatever its process does. It may
+  // still read what it copies, and write into its windows.
+  void AbandonCopiesFor(Rank rank);
   // Puts that processes have not copied into their windows: of each pair or lane, the oldest.
   std::vector<UncopiedPut> Uncopied() const;
 

@@ -73,6 +73,7 @@ class PeerMessages final : private MessageLane::Owner {
   // As PeerPuts'.
   bool quiescent() const { return puts_.quiescent(); }
   void Abandon() { puts_.Abandon(); }
+  void AbandonFor(Rank rank) { puts_.AbandonFor(rank); }
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const { puts_.AddUncopied(uncopied); }
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.

@@ -73,6 +73,7 @@ class PeerPuts {
   bool quiescent() const { return copies_.quiescent(); }
   // As WindowCopies'.
   void Abandon() { copies_.Abandon(); }
+  void AbandonFor(Rank rank) { copies_.AbandonFor(rank); }
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const { copies_.AddUncopied(uncopied); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not

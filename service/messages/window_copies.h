@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -55,10 +56,13 @@ class WindowCopies {
   bool WritesInto(Rank rank, uint64_t window) const;
   const absl::Status& place_error() const { return place_error_; }
   // No process copies.
-  bool quiescent() const { return mem_ops_.outstanding == 0; }
+  bool quiescent() const;
   // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
   // processes do.
-  void Abandon() { mem_ops_.abandoned = true; }
+  void Abandon();
+  // This rank has left: what waits for its windows counts as copied soon, whatever its process
+  // does.
+  void AbandonFor(Rank rank);
   // Appends the oldest part of each lane that a process has not copied.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
 
@@ -78,7 +82,7 @@ class WindowCopies {
   RegionSpan PlaceOf(const Lane& lane, const ArrivingSlice& slice) const;
 
   const Options options_;
-  MemOpOwner mem_ops_;
+  std::map<Rank, MemOpOwner> mem_ops_;  // by the window's rank; the device has their addresses
   absl::Status place_error_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // null until needed; addresses stay
 };

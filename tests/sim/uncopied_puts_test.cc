@@ -74,8 +74,18 @@ TEST_F(SimUncopiedPuts, AFailedCommunicatorEndsOnTheHost) {
   EXPECT_EQ(world_.host(1).log().Count("closing the session"), 0u);
 }
 
-// A process that copies as usual does so before the communicator ends.
-TEST_F(SimUncopiedPuts, AFailedCommunicatorWaitsForACopyThatIsLate) {
+// The other ranks go on.
+TEST_F(SimUncopiedPuts, TheRankOfTheWindowLeavesAHealthyCommunicator) {
+  job_.Destroy(1);
+  EXPECT_TRUE(Ends(1));
+  for (int r : {0, 2}) EXPECT_FALSE(job_.rank(r).failed()) << job_.rank(r).failure();
+  job_.tenant(1).AnswerHeldCopies();  // late, and legal
+  world_.RunFor(kNsPerSec);
+  EXPECT_EQ(world_.host(1).log().Count("closing the session"), 0u);
+}
+
+// A process that copies as usual does so before its rank has left.
+TEST_F(SimUncopiedPuts, ARankThatLeavesWaitsForACopyThatIsLate) {
   job_.Abort(1);
   world_.RunFor(kNsPerSec / 2);
   EXPECT_FALSE(job_.rank(1).ended) << "the copy may write into its window";
