@@ -353,8 +353,9 @@ MonotonicNs Communicator::NextDeadline() const {
     }
     case State::kFailed:
       if (forming_ != nullptr) return forming_->WithdrawalDeadline();
-      return failure_->closing_deadline != 0 ? failure_->closing_deadline
-                                             : failure_->notify_ports_at;
+      if (failure_->closing_deadline != 0) return failure_->closing_deadline;
+      return work_ == nullptr ? failure_->notify_ports_at
+                              : std::min(failure_->notify_ports_at, failure_->abandons_copies_at);
     case State::kClosed:
       break;
   }
@@ -525,6 +526,7 @@ bool Communicator::PollClosing() {
   FinishWithdrawal();
   if (state_ == State::kFailed && work_ != nullptr &&
       env_.access.clock->Now() >= failure_->abandons_copies_at) {
+    failure_->abandons_copies_at = kNever;
     work_->AbandonCopies();
   }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
