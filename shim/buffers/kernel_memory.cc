@@ -65,8 +65,16 @@ void KernelMemory::SetContext(const DeviceBinding& device) {
 
 void KernelMemory::EndCopiesInto(const AddressRange& range, bool freed) {
   constexpr std::chrono::seconds kCopyLimit{1};
-  if (freed) copier_.DropInto(range);
-  if (copier_.AwaitRunning(range, kCopyLimit) || !IsLogged(Verbosity::kWarn)) return;
+  if (copier_.idle()) return;
+  AddressRange ending = range;
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (freed && driver_.MemGetAddressRange(&base, &bytes, range.base) == CUDA_SUCCESS &&
+      base == range.base) {
+    ending.bytes = std::max<uint64_t>(range.bytes, bytes);
+  }
+  if (freed) copier_.DropInto(ending);
+  if (copier_.AwaitRunning(ending, kCopyLimit) || !IsLogged(Verbosity::kWarn)) return;
   LogLine(Verbosity::kWarn,
           absl::StrCat("a put is still being copied into memory at 0x", absl::Hex(range.base),
                        freed ? ", which is freed" : ", whose window or communicator has ended",

@@ -34,8 +34,8 @@ class KernelMemory {
 
   // The program is about to free memory in the range, or to use it otherwise: waits until no copy
   // that the daemon requested is running into it; logs a warning if one still is after a second.
-  // `freed`: copies into it that have not begun do not begin any more. Those of an ended
-  // communicator or window the daemon has dropped (DropCopy).
+  // `freed`: it is an allocation, or its first byte; copies into it that have not begun do not
+  // begin any more. Those of an ended communicator or window the daemon has dropped (DropCopy).
   void EndCopiesInto(const AddressRange& range, bool freed);
 
  private:
@@ -44,7 +44,7 @@ class KernelMemory {
   void OnMap(const wire::MapMemory& request, Reply& message);
   void OnUnmap(const wire::UnmapMemory& request);
   void OnCopy(const wire::CopyMemory& request);
-  // What keeps host memory that the daemon made this process map; null: it is the process's own.
+  // The owner of mapped host memory, for as long as a copy reads it; null: it is the process's own.
   std::shared_ptr<const void> SourceOf(const AddressRange& range) const;
   // Of this process, on another GPU: gives the GPU of the current context access. It stays.
   absl::Status AllowOwn(const wire::MapMemory& request);

@@ -2,8 +2,8 @@
 // process's memory on a GPU, in a thread and streams of their own, which wait for no stream of the
 // program (shim/cuda/own_stream.h).
 //
-// A call of CUDA may hold up the thread for long, so copies may wait when nobody needs them any
-// more. A copy keeps its source. Before its target ends, it is dropped, or its end is awaited.
+// A call of CUDA may hold up the thread for long, so copies may wait for longer than they are
+// needed. A copy keeps its source. Before its target ends, it is dropped, or its end is awaited.
 //
 // THREAD: any.
 #ifndef MCCS_SHIM_BUFFERS_MEMORY_COPIER_H_
@@ -45,6 +45,11 @@ class MemoryCopier {
   MemoryCopier(const MemoryCopier&) = delete;
 
   void Add(Copy copy);
+  // All copies have ended.
+  bool idle() const {
+    std::lock_guard lock(state_->mutex);
+    return state_->jobs.empty();
+  }
   // The copy does not begin any more, if it has not begun.
   void Drop(uint64_t number);
   // The same for all copies into the range.
