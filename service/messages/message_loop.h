@@ -44,8 +44,8 @@ class MessageLoop {
     std::function<SendLane*(HostIndex, int lane)> open_lane;
     // Memory of the lanes, for what arrives for windows on GPUs.
     std::function<absl::StatusOr<std::shared_ptr<Region>>(uint64_t bytes)> allocate = {};
-    // As PeerMessages'.
-    int most_lanes = 1;
+    int most_lanes = 1;  // to a host
+    // The home lane of a pair of ranks; there are `home_lanes` of them, at most `most_lanes`.
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of = {};
     int channels = 1;            // of the strategy at first

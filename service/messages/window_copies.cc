@@ -51,19 +51,19 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   return true;
 }
 
-bool WindowCopies::waiting(int lane) const {
+bool WindowCopies::has_kept(int lane) const {
   const auto index = static_cast<size_t>(lane);
   return index < lanes_.size() && lanes_[index] != nullptr && !lanes_[index]->slices.empty();
 }
 
-bool WindowCopies::Has(const ArrivingSlice& slice) const {
-  return waiting(slice.lane) &&
+bool WindowCopies::Keeps(const ArrivingSlice& slice) const {
+  return has_kept(slice.lane) &&
          lanes_[static_cast<size_t>(slice.lane)]->slices.back().slice.number == slice.number;
 }
 
 absl::StatusOr<bool> WindowCopies::Poll(
     int lane, const std::function<absl::Status(const ArrivingSlice&)>& on_copied) {
-  if (!waiting(lane)) return false;
+  if (!has_kept(lane)) return false;
   std::deque<Waiting>& slices = lanes_[static_cast<size_t>(lane)]->slices;
   bool moved = false;
   while (!slices.empty() && slices.front().copy.outstanding == 0) {

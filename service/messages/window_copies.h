@@ -45,9 +45,10 @@ class WindowCopies {
   // A slice of a put or signal has landed. `window`: where to copy it; nothing: it is in its
   // window, or has no payload. True: it waits until it is copied, or for its turn.
   bool Add(const ArrivingSlice& slice, std::optional<WindowMemory> window);
-  // Slices of the lane wait; this slice does.
-  bool waiting(int lane) const;
-  bool Has(const ArrivingSlice& slice) const;
+  // Slices of the lane are kept: they wait until they are copied, or for their turn.
+  bool has_kept(int lane) const;
+  // The slice, which was the last one of the lane to be added, is kept.
+  bool Keeps(const ArrivingSlice& slice) const;
   // Passes on the slices whose turn has come; true if there were any. Errors: those of `on_copied`,
   // and of the process.
   absl::StatusOr<bool> Poll(int lane,

@@ -21,11 +21,11 @@ constexpr std::chrono::seconds kCaptureTimeout{30};
 
 absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
                             const StagedSides& staged) {
-  Communicator* const its = comm.get();
+  Communicator* const communicator = comm.get();
   absl::StatusOr<Batch*> joined = BatchFor(std::move(comm), stream);
   if (!joined.ok()) {
-    std::lock_guard lock(its->submit_mutex());
-    its->submission_state().unposted.MarkPosted(1);
+    std::lock_guard lock(communicator->submit_mutex());
+    communicator->submission_state().unposted.MarkPosted(1);
     return joined.status();
   }
   Batch& batch = **joined;
@@ -39,7 +39,7 @@ absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecor
   ++batch.unposted;
   operations_.push_back({stream, kEnd, record});
   if (staged.any()) {
-    staged_.Add({.comm = its,
+    staged_.Add({.comm = communicator,
                  .stream = stream,
                  .capture = batch.capture,
                  .operation = index,

@@ -51,7 +51,8 @@ class LocalKernel final : public GpuAddressSpace {
   const kernels::CommandQueue& shared() const { return shared_; }
   bool Advance() { return alive_ && kernel_.Advance(); }
   bool mapping() const {
-    return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
+    return std::ranges::any_of(asked_,
+                               [](const auto& asked) { return asked.second <= kPollsToMap; });
   }
 
   static constexpr int kPollsToMap = 3;
