@@ -5,8 +5,8 @@
 //   writes a Command  ── published, bell ────────►  runs its programs
 //   or a ShortCommand ── flags in its lines ─────►
 //                     ◄─ finished ────────────────
-//   lanes             ── LaneWords, bell ────────►  meets them while it runs (lane_ports.h)
-//                     ◄─ LaneWords ───────────────
+//   lanes ─ SendWords, ReceiveWords, bell ───────►  meets them while it runs (lane_ports.h)
+//         ◄─ SendWords, ReceiveWords ─────────────
 //   the operation is complete ── done fence ─────►  ends
 //
 // A queue belongs to one stream of the rank at a time, and at most one kernel runs there. The

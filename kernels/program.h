@@ -76,7 +76,7 @@ struct LaneEntry {
 };
 
 struct ProgramImage {
-  uint32_t state_bytes = 0;  // of ProgramState
+  uint32_t state_bytes = 0;  // of the memory of ProgramRun::state
   int32_t channel = 0;
   int32_t parts = 1;  // Plan::parts
   uint32_t skew = 0;

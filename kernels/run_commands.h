@@ -80,7 +80,7 @@ class Wait {
 
 // ---- Copies -------------------------------------------------------------------------------------
 
-// All threads copy `bytes` bytes; the caller synchronizes. REQUIRES: multiples of kCopyBytes.
+// All threads copy `bytes` bytes. The caller synchronizes. REQUIRES: multiples of kCopyBytes.
 template <typename Block>
 MCCS_HOST_DEVICE void CopyIn(const Block& block, const void* from, uint32_t bytes, void* to) {
   static_assert(sizeof(Word<kCopyBytes>) == kCopyBytes);
@@ -282,31 +282,33 @@ MCCS_HOST_DEVICE void HelpProgram(const Block& block, const EndWords& end, const
 
 // ---- Copies of messages ----
 
-// Between pieces of this size a block looks whether the commands have ended.
-inline constexpr uint64_t kCopyPieceBytes = 64 << 20;
+// A kernel looks for the end between pieces of this size: a look costs less than a tenth of one,
+// and the stream of a failed communicator is free soon.
+inline constexpr uint64_t kCopyPieceBytes = 32 << 20;
 
-// This block's share of the command's copies.
+// This block's share of the command's copies. False: the commands have ended, and the rest is left.
 template <typename Block>
-MCCS_HOST_DEVICE void RunCopies(const Block& block, const EndWords& end, const Command& command) {
+MCCS_HOST_DEVICE bool RunCopies(const Block& block, const EndWords& end, const Command& command) {
   const Team own = block.team();
   const Team team{block.index() * own.threads + own.index, block.blocks() * own.threads};
   Operands& operands = block.memory().operands;
   for (uint32_t i = 0; i < command.copies && i < kMostCopies; ++i) {
     const CopyRun& copy = command.copy[i];
-    for (uint64_t done = 0; done < copy.bytes; done += kCopyPieceBytes) {
-      const bool first = i == 0 && done == 0;  // the command has only just arrived
-      if (!first && block.Holds([&] { return end.Ended(); })) return;
+    for (uint64_t at = 0; at < copy.bytes; at += kCopyPieceBytes) {
+      if (i + at > 0 && block.Holds([&] { return end.Ended(); })) return false;
       block.Sync();  // all have finished with the operands before
       if (own.index == 0) {
         operands.sources[0] =
-            Source{BoundProgram::At<const unsigned char>(copy.from + done), 0, nullptr, false};
-        operands.destinations[0] = BoundProgram::At<unsigned char>(copy.to + done);
+            Source{BoundProgram::At<const unsigned char>(copy.from + at), 0, nullptr, false};
+        operands.destinations[0] = BoundProgram::At<unsigned char>(copy.to + at);
       }
       block.Sync();
+      const uint64_t left = copy.bytes - at;
       Combine(ElementOp{DataType::kInt8, ReduceOp::kSum, false, 1}, operands.sources, 1,
-              operands.destinations, 1, Least<uint64_t>(copy.bytes - done, kCopyPieceBytes), team);
+              operands.destinations, 1, left < kCopyPieceBytes ? left : kCopyPieceBytes, team);
     }
   }
+  return true;
 }
 
 // ---- Commands -----------------------------------------------------------------------------------
@@ -387,7 +389,7 @@ MCCS_HOST_DEVICE Taken TakeCommand(const Block& block, const EndWords& end, uint
 template <typename Block>
 MCCS_HOST_DEVICE void RunCommand(const Block& block, const EndWords& end, BlockWords& words) {
   const Command& command = block.memory().command;
-  RunCopies(block, end, command);
+  if (!RunCopies(block, end, command)) return;
   for (uint32_t p = block.index(); p < command.programs; p += block.blocks()) {
     const LoadedProgram loaded = LoadProgram(block, command, p);
     if (!RunProgram(block, end, loaded, words.programs[p % kMaxBlocks],

@@ -65,11 +65,13 @@
 // this host that runs no kernels:
 //
 //                    ◄─────────── CopyMemory
+//                    ◄─────────── DropCopy          its communicator or window has ended
 //   MemoryCopied     ───────────►
 // clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -118,8 +120,9 @@ enum class MessageKind : uint32_t {
   kGpuFailed = 32,
   kCopyMemory = 33,
   kMemoryCopied = 34,
+  kDropCopy = 35,
 };
-inline constexpr uint32_t kMessageKinds = 34;  // from 1
+inline constexpr uint32_t kMessageKinds = 35;  // from 1
 
 // The others are the shim's.
 constexpr bool IsFromDaemon(MessageKind kind) {
@@ -133,6 +136,7 @@ constexpr bool IsFromDaemon(MessageKind kind) {
     case MessageKind::kMapMemory:
     case MessageKind::kUnmapMemory:
     case MessageKind::kCopyMemory:
+    case MessageKind::kDropCopy:
       return true;
     default:
       return false;
@@ -356,25 +360,24 @@ struct CommRevoke {
   uint32_t reserved;
 };
 
+// Kernels of a rank that finish no command any more.
+enum class EndedKernels : uint8_t {
+  kNone = 0,
+  kFromCall = 1,  // those of one ready slot that were to wait for one call, or a later one
+  kAll = 2,
+};
+
 // The GPU of the rank, or its process's context there, has failed: no kernel of the rank runs any
 // more, and no call of the communicator can succeed. Or work of a posted call could not be
 // enqueued: the streams do not wait for the call.
-enum class EndedKernels : uint32_t {
-  kAll = 0,         // of the rank
-  kUnlaunched = 1,  // that of one group: it was never launched
-  kNone = 2,
-};
-
 struct GpuFailed {
   static constexpr MessageKind kKind = MessageKind::kGpuFailed;
   MessageHeader header;
   uint32_t comm_handle;
+  uint32_t ready_slot;  // kFromCall; else 0
+  uint64_t first_call;  // kFromCall: sequence of the first call that has no kernel; else 0
   EndedKernels ended;
-  // kUnlaunched: the group's ready slot, and the sequence of its first call. Its kernel would have
-  // run the commands of this call and the later ones. Earlier kernels of the slot go on.
-  uint32_t ready_slot;
-  uint32_t reserved;
-  uint64_t sequence;
+  uint8_t reserved[7];
   char text[kReplyMessageBytes];  // zero-terminated: which GPU, its error, the remedy
 };
 
@@ -463,6 +466,8 @@ struct CommInitReply {
 };
 
 // Ends the communicator, or the init, that was requested by `init_request`; 0: `comm_handle`.
+// So long the library waits for the answer. Then it keeps all memory that the communicator may use.
+inline constexpr std::chrono::seconds kAbortTimeout{2};
 struct CommAbort {
   static constexpr MessageKind kKind = MessageKind::kCommAbort;
   MessageHeader header;
@@ -541,6 +546,14 @@ struct CopyMemory {
   uint64_t bytes;
   int32_t device;  // as in MapMemory
   uint32_t reserved;
+};
+
+// The copy is needed no more. The process need not make it if it has not begun, and answers its
+// CopyMemory in any case.
+struct DropCopy {
+  static constexpr MessageKind kKind = MessageKind::kDropCopy;
+  MessageHeader header;
+  uint64_t copy;
 };
 
 struct MemoryCopied {

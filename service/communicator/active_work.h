@@ -74,6 +74,7 @@ class ActiveWork {
 
   // The same, although processes do not copy what they were asked to (MessageLoop).
   void AbandonCopies() { messages_.AbandonCopies(); }
+  void AbandonCopiesFor(Rank rank) { messages_.AbandonCopiesFor(rank); }
 
   const OperationLoop& loop() const { return loop_; }
   const MessageLoop& messages() const { return messages_; }
@@ -85,7 +86,7 @@ class ActiveWork {
   }
   // The device holds no memory of a tenant.
   bool quiescent() const { return loop_.quiescent() && messages_.quiescent(); }
-  // The device holds no memory of a rank, except windows into which processes copy (WritesInto).
+  // The device holds no memory of a rank, except what processes copy (MessageLoop::UsesMemoryOf).
   bool locally_quiescent() const { return loop_.quiescent() && messages_.locally_quiescent(); }
   // Nothing is in flight or posted, not even since the last turn.
   bool idle() const;

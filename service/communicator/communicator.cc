@@ -1,11 +1,13 @@
 #include "service/communicator/communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/shim_control.h"
 #include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
@@ -13,10 +15,11 @@ namespace {
 
 // How long a failed communicator waits for peers to read the reason.
 constexpr int64_t kCloseTimeoutNs = 5 * kNsPerSec;
-// From a failure until the communicator waits no longer for processes that copy. An abort that
-// fails the communicator waits for the answer of the daemon at most twice as long (kAbortTimeout in
-// shim/submit/communicator.h).
+// From a failure, or the departure of a window's rank, until the communicator waits no longer for
+// processes that copy. Shorter than an abort waits: otherwise every such abort would time out, and
+// the library would never free what the communicator may still use.
 constexpr int64_t kCopyTimeoutNs = kNsPerSec;
+static_assert(kCopyTimeoutNs < std::chrono::nanoseconds(wire::kAbortTimeout).count() * 3 / 4);
 
 }  // namespace
 
@@ -81,7 +84,8 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
   LocalRank* const local = Find(port);
   if (local == nullptr) {
     // It is already leaving: an abort overrides a destroy.
-    MCCS_CHECK(std::ranges::find(leaving_, port, &LocalRank::port) != leaving_.end());
+    MCCS_CHECK(
+        std::ranges::any_of(left_, [&](const Left& left) { return left.local.port == port; }));
     return;
   }
   splits_.Abandon(port, 0, why);
@@ -112,7 +116,7 @@ bool Communicator::RemoveDrainedRanks() {
 }
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool by_call) {
-  leaving_.push_back(local);
+  left_.push_back({local, env_.access.clock->Now() + kCopyTimeoutNs});
   const bool active = state_ == State::kActive;
   const bool between = active && !work_->loop().running() && !local.port->HasMessages();
   const std::string left = absl::StrCat("rank ", local.rank.value(), " ", why);
@@ -154,22 +158,32 @@ void Communicator::FailSplitsOf(Rank rank, const std::string& why) {
 }
 
 bool Communicator::ReleaseDepartedRanks() {
-  // A running operation may use their buffers, and a put in progress their windows. After a failure
-  // the device and the lanes may, until they are destroyed.
-  if (leaving_.empty()) return false;
+  // A running operation may use their buffers, and a put in progress their windows. A process that
+  // copies a put holds up only the two ranks of the put. After a failure the device and the lanes
+  // may use their memory, until they are destroyed.
+  if (left_.empty()) return false;
   if (work_ != nullptr &&
       (work_->loop().running() || !work_->locally_quiescent() || state_ == State::kFailed)) {
     return false;
   }
-  const auto free_from =
-      std::stable_partition(leaving_.begin(), leaving_.end(), [&](const LocalRank& l) {
-        return WritesInto(l.rank, /*window=*/0) ||
-               (work_ != nullptr && work_->messages().ReadsMemoryOf(l.rank));
-      });
-  const std::vector<LocalRank> free(free_from, leaving_.end());
-  leaving_.erase(free_from, leaving_.end());
-  for (const LocalRank& local : free) local.port->OnReleased();
+  const auto free_from = std::stable_partition(left_.begin(), left_.end(), [&](const Left& left) {
+    return work_ != nullptr && work_->messages().UsesMemoryOf(left.local.rank);
+  });
+  const std::vector<Left> free(free_from, left_.end());
+  left_.erase(free_from, left_.end());
+  for (const Left& left : free) left.local.port->OnReleased();
   return !free.empty();
+}
+
+void Communicator::AbandonCopiesOfDepartedRanks() {
+  if (state_ != State::kActive) return;
+  const MonotonicNs now = env_.access.clock->Now();
+  for (Left& left : left_) {
+    if (now < left.abandons_copies_at) continue;
+    work_->AbandonCopiesFor(left.local.rank);
+    // Until they have ended: nothing else wakes this.
+    left.abandons_copies_at = now + kNsPerMs;
+  }
 }
 
 absl::Status Communicator::Split(Splits::Call call) {
@@ -331,14 +345,17 @@ MonotonicNs Communicator::NextDeadline() const {
   switch (state_) {
     case State::kForming:
       return forming_->NextDeadline();
-    case State::kActive:
-      return std::min({reporter_.NextDeadline(done().operations), departures_.NextDeadline(),
-                       work_->NextDeadline()});
+    case State::kActive: {
+      MonotonicNs deadline = std::min({reporter_.NextDeadline(done().operations),
+                                       departures_.NextDeadline(), work_->NextDeadline()});
+      for (const Left& left : left_) deadline = std::min(deadline, left.abandons_copies_at);
+      return deadline;
+    }
     case State::kFailed:
       if (forming_ != nullptr) return forming_->WithdrawalDeadline();
-      return std::min(
-          failure_->closing_deadline != 0 ? failure_->closing_deadline : failure_->notify_ports_at,
-          work_ != nullptr ? failure_->abandons_copies_at : kNever);
+      if (failure_->closing_deadline != 0) return failure_->closing_deadline;
+      return work_ == nullptr ? failure_->notify_ports_at
+                              : std::min(failure_->notify_ports_at, failure_->abandons_copies_at);
     case State::kClosed:
       break;
   }
@@ -448,7 +465,7 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
     LocalRank* const local = Find(draining.port);
     if (local == nullptr) continue;
     if (options.by_call) Depart(*local, draining.why, /*by_call=*/true);
-    leaving_.push_back(*local);
+    left_.push_back({*local, env_.access.clock->Now() + kCopyTimeoutNs});
     local->port = nullptr;
   }
   FinishWithdrawal();
@@ -510,17 +527,17 @@ bool Communicator::PollClosing() {
   if (state_ == State::kFailed && work_ != nullptr &&
       env_.access.clock->Now() >= failure_->abandons_copies_at) {
     work_->AbandonCopies();
-    // Until the device has reported them: nothing else wakes this.
+    // Until they have ended: nothing else wakes this.
     failure_->abandons_copies_at = env_.access.clock->Now() + kNsPerMs;
   }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();
     loop_cost_ += work_->loop().cost();
-    work_.reset();  // The work and the lanes are the last that point to tenants'
-                    // memory.
+    work_.reset();  // The work and the lanes are the last that point to tenants' memory.
     lane_cost_ += formation_.lanes->cost();
     formation_.lanes.reset();
   }
+  AbandonCopiesOfDepartedRanks();
   bool moved = false;
   if (state_ != State::kFailed || work_ == nullptr) moved = ReleaseDepartedRanks();
   if (!MayClose()) return moved;
@@ -530,7 +547,7 @@ bool Communicator::PollClosing() {
 }
 
 bool Communicator::MayClose() {
-  if (state_ == State::kClosed || !leaving_.empty()) return false;
+  if (state_ == State::kClosed || !left_.empty()) return false;
   const bool empty =
       std::ranges::all_of(locals_, [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return false;

@@ -180,6 +180,11 @@ class Communicator {
     RankPort* port;
     std::string why;
   };
+  // A rank that has left, but whose memory is still in use.
+  struct Left {
+    LocalRank local;
+    MonotonicNs abandons_copies_at = 0;  // when to stop waiting for its process to copy
+  };
   struct FailOptions {
     bool notify_hosts = true;
     bool revoked = false;
@@ -205,6 +210,8 @@ class Communicator {
   void FailSplitsOf(Rank rank, const std::string& why);
   // Returns true if there were any.
   bool ReleaseDepartedRanks();
+  // Ends the wait for processes that do not copy into windows of their ranks that have left.
+  void AbandonCopiesOfDepartedRanks();
   void ReleaseLaneMemory();
 
   // Asks the local ranks' processes for access to each other's memory. Returns true if anything
@@ -259,7 +266,7 @@ class Communicator {
 
   std::vector<LocalRank> locals_;   // by LocalIndex once active
   std::vector<Draining> draining_;  // in kActive
-  std::vector<LocalRank> leaving_;  // left, but still in use
+  std::vector<Left> left_;
   std::vector<RankPort*> suspended_;
   // While the lanes' memory is to be released: the next part.
   std::optional<CommunicatorLanes::MemoryReleaseCursor> release_;

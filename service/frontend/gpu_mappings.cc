@@ -102,9 +102,13 @@ void GpuMappings::ForgetCopy(uint64_t copy) {
   if (found == copies_.end()) return;  // the process has ended
   if (found->second.result.has_value()) {
     copies_.erase(found);
-  } else {
-    found->second.forgotten = true;
+    return;
   }
+  found->second.forgotten = true;
+  wire::DropCopy message{};
+  message.header = {.kind = wire::DropCopy::kKind, .bytes = sizeof(message), .request = 0};
+  message.copy = copy;
+  send_(std::as_bytes(std::span(&message, 1)), {});
 }
 
 absl::Status GpuMappings::OnCopied(const wire::MemoryCopied& message) {

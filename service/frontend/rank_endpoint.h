@@ -89,8 +89,9 @@ class RankEndpoint final : public RankPort {
 
   // No kernel of the rank runs any more.
   void EndKernels() { queues_.End(); }
-  // The same for those that RankQueues::EndPosted names.
-  absl::Status EndKernelsOf(uint32_t ready_slot, uint64_t sequence) {
+  // None of this ready slot that waits for call #`sequence` or a later one. kInvalidArgument: no
+  // such slot.
+  absl::Status EndKernelsFrom(uint32_t ready_slot, uint64_t sequence) {
     return queues_.EndPosted(ready_slot, sequence);
   }
 

@@ -44,7 +44,7 @@ void RankQueues::End() {
 
 absl::Status RankQueues::EndPosted(uint32_t slot, uint64_t sequence) {
   MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, PostedAt(slot, sequence));
-  if (kernel.runs()) kernel.queue->EndFrom(kernel.done_value);
+  if (kernel.queue != nullptr) kernel.queue->EndFrom(sequence);
   return absl::OkStatus();
 }
 

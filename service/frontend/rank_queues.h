@@ -43,7 +43,7 @@ class RankQueues {
   }
   // The rank's kernels have ended, and no other one will run.
   void End();
-  // The same for the kernels of one ready slot that wait for this sequence or a later one.
+  // The same for the kernels of one ready slot that wait for call #`sequence` or a later one.
   // kInvalidArgument: no such slot.
   absl::Status EndPosted(uint32_t slot, uint64_t sequence);
   // The kernel, if it can copy messages; else none.

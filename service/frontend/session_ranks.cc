@@ -290,14 +290,16 @@ Session::Outcome Session::HandleGpuFailed(const wire::GpuFailed& message) {
   if (found == ranks_.end() || found->second.communicator() == nullptr) return std::nullopt;
   RankEndpoint& endpoint = found->second.endpoint();
   switch (message.ended) {
+    case wire::EndedKernels::kNone:
+      break;
+    case wire::EndedKernels::kFromCall:
+      EndOnError(endpoint.EndKernelsFrom(message.ready_slot, message.first_call));
+      break;
     case wire::EndedKernels::kAll:
       endpoint.EndKernels();
       break;
-    case wire::EndedKernels::kUnlaunched:
-      EndOnError(endpoint.EndKernelsOf(message.ready_slot, message.sequence));
-      break;
-    case wire::EndedKernels::kNone:
-      break;
+    default:
+      EndOnError(absl::InvalidArgumentError("GpuFailed names no kernels that have ended"));
   }
   found->second.communicator()->FailForRank(&endpoint, TextOf(message.text));
   return std::nullopt;

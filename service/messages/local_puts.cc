@@ -23,9 +23,8 @@ void LocalPuts::WindowsChanged() {
 }
 
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
-  for (const MemOpOwner* const owner : {&mem_ops_, &process_ops_}) {
-    if (!owner->status.ok()) return owner->status;
-  }
+  MCCS_RETURN_IF_ERROR(mem_ops_.status);
+  for (const auto& [rank, copies] : process_copies_) MCCS_RETURN_IF_ERROR(copies.status);
   bool moved = false;
   const PollLimit limit(*parts_.device);
   size_t calls_left = PollLimit::kCopies;
@@ -55,37 +54,56 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
 }
 
 absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) {
-  const OpenMessage& call = pair.calls.front();
   if (pair.copy == nullptr) {
-    const WindowPort* const port = parts_.port_of(call.pair.destination);
-    if (port == nullptr) return Progress::kWaits;
-    if (call.bytes() == 0) return Progress::kComplete;
-    const PostedMessage& put = *call.call;
-    if (port->GetWindow(put.window).state == WindowView::State::kNotYet) {
-      return Progress::kWaits;
-    }
-    MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
-                                                                   .offset = put.window_offset,
-                                                                   .bytes = call.bytes()}));
-    if (call.bytes() > window.memory.bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
-                       " bytes from offset ", put.window_offset, " on"));
-    }
-    const DeviceCopy::Job job{.from = call.memory(),
-                              .to = window.memory,
-                              .bytes = call.bytes(),
-                              .kernel = put.kernel,
-                              .process = window.process};
-    if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
-    const bool by_process =
-        !put.kernel.runs() && window.process != nullptr && !IsMapped(*parts_.device, window.memory);
-    pair.copy = std::make_unique<Copy>(
-        Copy{.window = std::move(window.hold),
-             .copy = {*parts_.device, job, by_process ? &process_ops_ : &mem_ops_},
-             .process = by_process ? window.process->place().process : 0});
+    MCCS_ASSIGN_OR_RETURN(const Progress begun, Begin(pair));
+    if (begun != Progress::kUnderWay) return begun;
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+}
+
+absl::StatusOr<LocalPuts::Progress> LocalPuts::Begin(Pair& pair) {
+  const OpenMessage& call = pair.calls.front();
+  const WindowPort* const port = parts_.port_of(call.pair.destination);
+  if (port == nullptr) return Progress::kWaits;
+  if (call.bytes() == 0) return Progress::kComplete;
+  const PostedMessage& put = *call.call;
+  if (port->GetWindow(put.window).state == WindowView::State::kNotYet) return Progress::kWaits;
+  MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
+                                                                 .offset = put.window_offset,
+                                                                 .bytes = call.bytes()}));
+  if (call.bytes() > window.memory.bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Describe(call), ": window #", put.window, " has only ", window.memory.bytes,
+                     " bytes from offset ", put.window_offset, " on"));
+  }
+  const DeviceCopy::Job job{.from = call.memory(),
+                            .to = window.memory,
+                            .bytes = call.bytes(),
+                            .kernel = put.kernel,
+                            .process = window.process};
+  if (!DeviceCopy::IsPossible(*parts_.device, job)) return NotMapped(call);
+  const bool by_process = !put.kernel.runs() && !IsMapped(*parts_.device, window.memory);
+  pair.copy = std::make_unique<Copy>(
+      Copy{.window = std::move(window.hold),
+           .copy = {*parts_.device, job,
+                    by_process ? &process_copies_[call.pair.destination] : &mem_ops_},
+           .process = by_process ? window.process->place().process : 0});
+  return Progress::kUnderWay;
+}
+
+bool LocalPuts::quiescent() const {
+  return device_quiescent() && std::ranges::all_of(process_copies_, [](const auto& of) {
+           return of.second.outstanding == 0;
+         });
+}
+
+void LocalPuts::Abandon() {
+  for (auto& [rank, copies] : process_copies_) copies.abandoned = true;
+}
+
+void LocalPuts::AbandonFor(Rank rank) {
+  const auto copies = process_copies_.find(rank);
+  if (copies != process_copies_.end()) copies->second.abandoned = true;
 }
 
 void LocalPuts::Stop() {
@@ -102,8 +120,8 @@ bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
   });
 }
 
-bool LocalPuts::ReadsMemoryOf(Rank rank) const {
-  return std::any_of(busy_.begin(), busy_.end(), [&](const Pair* pair) {
+bool LocalPuts::ProcessReadsFrom(Rank rank) const {
+  return std::ranges::any_of(busy_, [&](const Pair* pair) {
     return pair->copy != nullptr && pair->copy->process != 0 &&
            pair->calls.front().pair.source == rank;
   });

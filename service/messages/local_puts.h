@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -47,21 +48,24 @@ class LocalPuts {
   // A call can advance: the device has, or can take, a part of a copy; or the last Poll reached its
   // limit before the call.
   bool copying() const { return !busy_.empty(); }
-  // Neither the device nor a kernel copies.
-  bool locally_quiescent() const { return mem_ops_.outstanding == 0; }
-  // The same, and no process does.
-  bool quiescent() const { return locally_quiescent() && process_ops_.outstanding == 0; }
-  // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
-  // processes copy what they were asked to.
+  // No copy is in progress.
+  bool quiescent() const;
+  // Only processes copy, if anything does: the device and kernels do not.
+  bool device_quiescent() const { return mem_ops_.outstanding == 0; }
+  // The communicator has failed: without further Poll, device_quiescent() becomes true soon; and
+  // quiescent(), when the processes have copied what they were asked to.
   void Stop();
-  // The same, whatever the processes do.
-  void Abandon() { process_ops_.abandoned = true; }
-  // Appends the copies that processes have not made.
+  // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
+  // processes do. They may still read the sources and write into their windows.
+  void Abandon();
+  // This rank has left: puts into its windows count as copied soon, whatever its process does.
+  void AbandonFor(Rank rank);
+  // Appends the front put of each pair, if a process is to copy it and has not.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
-  // A copy from memory of `rank`, by a process, is in progress.
-  bool ReadsMemoryOf(Rank rank) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
+  // A process copies from memory of `rank`.
+  bool ProcessReadsFrom(Rank rank) const;
   // Appends the call of each pair that waits for its window.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for `rank`, which has left; null if there is none.
@@ -81,10 +85,13 @@ class LocalPuts {
   enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
   // Advances the pair's front call.
   absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
+  // Makes the copy of the pair's front call. kUnderWay: it can advance.
+  absl::StatusOr<Progress> Begin(Pair& pair);
 
   const Parts parts_;
-  MemOpOwner mem_ops_;      // by the device or kernels
-  MemOpOwner process_ops_;  // by processes, which may take as long as they like
+  MemOpOwner mem_ops_;  // of the device and of kernels
+  // Of processes, by the window's rank; the device has their addresses.
+  std::map<Rank, MemOpOwner> process_copies_;
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
   std::deque<Pair*> busy_;      // the next to advance first

@@ -69,7 +69,7 @@ Outbox& MessageLane::OutboxToFill() {
 absl::StatusOr<size_t> MessageLane::Poll(std::vector<OpenMessage>& done, bool* moved) {
   MCCS_ASSIGN_OR_RETURN(const size_t arrived, PollIncoming(done));
   *moved |= arrived > 0;
-  if (owner_.copying(lane_)) {
+  if (owner_.has_kept(lane_)) {
     SetBusy(true);
     MCCS_ASSIGN_OR_RETURN(const bool copied, owner_.PollCopies(lane_));
     *moved |= copied;
@@ -97,7 +97,7 @@ absl::StatusOr<size_t> MessageLane::PollIncoming(std::vector<OpenMessage>& done)
                               .landing = landing};
     MCCS_RETURN_IF_ERROR(owner_.OnSlice(slice, done));
     while (!placed_.empty() && placed_.front().number <= next_slice_) placed_.pop_front();
-    if (!owner_.Holds(slice)) receive_->Release(next_slice_);
+    if (!owner_.Keeps(slice)) receive_->Release(next_slice_);
     ++next_slice_;
   }
   if (next_slice_ > first) receive_->RequestPoll();  // for the credit
@@ -150,9 +150,9 @@ absl::Status MessageLane::PollOutgoing(std::vector<OpenMessage>& done, bool* mov
     *moved = true;
   }
   if (send_ != nullptr && send_->next() > next) send_->RequestPoll();
-  const bool copying = owner_.copying(lane_);
-  SetBusy(has_outgoing() || copying);
-  if (copying) List();  // for the next turn: processes copy
+  const bool has_kept = owner_.has_kept(lane_);
+  SetBusy(has_outgoing() || has_kept);
+  if (has_kept) List();  // for the next turn: processes copy
   return sent > 0 ? owner_.OnSent(sent) : absl::OkStatus();
 }
 

@@ -55,12 +55,13 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
     virtual std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) = 0;
     // A slice has arrived. Appends the messages that it completes to `done`.
     virtual absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) = 0;
-    // Whether the owner still needs a slice that OnSlice has taken: the lane keeps it until
-    // Release.
-    virtual bool Holds(const ArrivingSlice& slice) const = 0;
+    // Whether the owner still needs a slice that OnSlice has just taken: the lane must keep it, and
+    // list itself for turns, until Release.
+    virtual bool Keeps(const ArrivingSlice& slice) const = 0;
     // Advances the copies of kept slices of the lane. Returns true if anything moved.
     virtual absl::StatusOr<bool> PollCopies(int lane) = 0;
-    virtual bool copying(int lane) const = 0;
+    // The owner keeps slices of the lane.
+    virtual bool has_kept(int lane) const = 0;
     // The lane has all slices of a one-sided call.
     virtual absl::Status OnPosted(const OpenMessage& call) = 0;
     // The lane has a kWindowReply.

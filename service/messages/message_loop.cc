@@ -201,7 +201,7 @@ bool MessageLoop::has_pending_calls() const {
 }
 
 bool MessageLoop::quiescent() const {
-  return locally_quiescent() && local_puts_.quiescent() &&
+  return local_.quiescent() && local_puts_.quiescent() &&
          std::ranges::all_of(peers_, [](const std::unique_ptr<PeerMessages>& peer) {
            return peer == nullptr || peer->quiescent();
          });
@@ -211,6 +211,13 @@ void MessageLoop::AbandonCopies() {
   local_puts_.Abandon();
   for (const std::unique_ptr<PeerMessages>& peer : peers_) {
     if (peer != nullptr) peer->Abandon();
+  }
+}
+
+void MessageLoop::AbandonCopiesFor(Rank rank) {
+  local_puts_.AbandonFor(rank);
+  for (const std::unique_ptr<PeerMessages>& peer : peers_) {
+    if (peer != nullptr) peer->AbandonFor(rank);
   }
 }
 

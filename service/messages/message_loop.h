@@ -44,8 +44,8 @@ class MessageLoop {
     std::function<SendLane*(HostIndex, int lane)> open_lane;
     // Memory of the lanes, for what arrives for windows on GPUs.
     std::function<absl::StatusOr<std::shared_ptr<Region>>(uint64_t bytes)> allocate = {};
-    // As PeerMessages'.
-    int most_lanes = 1;
+    int most_lanes = 1;  // to a host
+    // The home lane of a pair of ranks; there are `home_lanes` of them, at most `most_lanes`.
     int home_lanes = 1;
     std::function<int(const RankPair&)> home_of = {};
     int channels = 1;            // of the strategy at first
@@ -74,24 +74,29 @@ class MessageLoop {
   // The device holds no memory of a tenant. Lanes may hold some until they are destroyed, while
   // messages are incomplete.
   bool quiescent() const;
-  // No copy between ranks of this host is in the device, except those by processes (WritesInto,
-  // ReadsMemoryOf).
-  bool locally_quiescent() const { return local_.quiescent() && local_puts_.locally_quiescent(); }
+  // The device and kernels copy nothing between ranks of this host. Processes may copy.
+  bool locally_quiescent() const { return local_.quiescent() && local_puts_.device_quiescent(); }
   // The communicator has failed: without further Poll(), quiescent() becomes true soon, if the
   // processes copy what they were asked to.
   void Stop() {
     local_.Stop();
     local_puts_.Stop();
   }
-  // The same, whatever the processes do: their copies may still write into their windows.
+  // The communicator has failed: without further Poll(), quiescent() becomes true soon, whatever
+  // the processes do. They may still read what they copy, and write into their windows.
   void AbandonCopies();
+  // Local rank `rank` has left: puts into its windows end soon, whatever its process does. It may
+  // still read what it copies, and write into its windows.
+  void AbandonCopiesFor(Rank rank);
   // Puts that processes have not copied into their windows: of each pair or lane, the oldest.
   std::vector<UncopiedPut> Uncopied() const;
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
-  // A process copies a put from memory of this local rank.
-  bool ReadsMemoryOf(Rank rank) const { return local_puts_.ReadsMemoryOf(rank); }
+  // A put writes into a window of local rank `rank`, or a process copies from its memory.
+  bool UsesMemoryOf(Rank rank) const {
+    return WritesInto(rank, /*window=*/0) || local_puts_.ProcessReadsFrom(rank);
+  }
 
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host

@@ -70,10 +70,16 @@ class PeerMessages final : private MessageLane::Owner {
   absl::Status Add(const OpenMessage& message);
   // A rank of this host has opened or closed a window, or has left. Returns true if anything moved.
   bool WindowsChanged() { return puts_.SendWindowReplies(); }
-  // As PeerPuts'.
+  // No process copies into a window.
   bool quiescent() const { return puts_.quiescent(); }
+  // The communicator has failed: without further turns, quiescent() becomes true soon, whatever the
+  // processes do.
   void Abandon() { puts_.Abandon(); }
+  // This rank has left: what waits for its windows counts as copied soon.
+  void AbandonFor(Rank rank) { puts_.AbandonFor(rank); }
+  // Appends the oldest slice of each lane that a process has not copied.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const { puts_.AddUncopied(uncopied); }
+  // A lane receives into the window of `rank`, or a process copies into it; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
@@ -110,9 +116,9 @@ class PeerMessages final : private MessageLane::Owner {
   std::optional<RegionSpan> FindDestination(const ArrivingSlice& slice) override;
   absl::Status OnSlice(const ArrivingSlice& slice, std::vector<OpenMessage>& done) override;
   absl::Status OnPosted(const OpenMessage& call) override { return puts_.Posted(call); }
-  bool Holds(const ArrivingSlice& slice) const override { return puts_.Holds(slice); }
+  bool Keeps(const ArrivingSlice& slice) const override { return puts_.Keeps(slice); }
   absl::StatusOr<bool> PollCopies(int lane) override { return puts_.PollCopies(lane); }
-  bool copying(int lane) const override { return puts_.copying(lane); }
+  bool has_kept(int lane) const override { return puts_.has_kept(lane); }
   void OnWindowReplyPosted() override { puts_.WindowReplyPosted(); }
 
   MessageLane& LaneAt(int lane);

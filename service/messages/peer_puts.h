@@ -62,17 +62,22 @@ class PeerPuts {
   // The lane has all of the transfer: the pair's next call may be sent.
   absl::Status Posted(const OpenMessage& call);
 
-  // Whether the lane must keep the slice, which OnSlice has taken: it waits to be copied into its
-  // window, or behind one that does. Then PollCopies releases it.
-  bool Holds(const ArrivingSlice& slice) const { return copies_.Has(slice); }
+  // Whether the lane must keep the slice, which OnSlice has just taken: it waits to be copied into
+  // its window, or behind one that does. Then PollCopies releases it.
+  bool Keeps(const ArrivingSlice& slice) const { return copies_.Keeps(slice); }
   // Ends the copies of a lane that are complete. Returns true if anything moved. Errors: as
   // OnSlice.
   absl::StatusOr<bool> PollCopies(int lane);
-  bool copying(int lane) const { return copies_.waiting(lane); }
+  // Slices of the lane are kept.
+  bool has_kept(int lane) const { return copies_.has_kept(lane); }
   // No process copies into a window.
   bool quiescent() const { return copies_.quiescent(); }
-  // As WindowCopies'.
+  // The communicator has failed: without further PollCopies, quiescent() becomes true soon,
+  // whatever the processes do.
   void Abandon() { copies_.Abandon(); }
+  // This rank has left: what waits for its windows counts as copied soon.
+  void AbandonFor(Rank rank) { copies_.AbandonFor(rank); }
+  // Appends the oldest slice of each lane that a process has not copied.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const { copies_.AddUncopied(uncopied); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not

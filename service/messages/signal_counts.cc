@@ -1,5 +1,7 @@
 #include "service/messages/signal_counts.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
@@ -61,12 +63,12 @@ const OpenMessage* SignalCounts::Unmatched(Rank rank,
     if (ranks.source != rank || pair.waits.empty()) continue;
     const MessageCount* const with = CountWith(ranks.destination, counts);
     const uint64_t given = with == nullptr ? 0 : with->signals;
-    // Signals of puts that are not copied yet have not been received.
-    const uint64_t to_come = given > pair.total_received ? given - pair.total_received : 0;
+    const uint64_t to_come = given - std::min(given, pair.total_received);
     const OpenMessage& oldest = pair.waits.begin()->second;
     const auto pending = pair.pending.find(oldest.call->signal);
-    const uint64_t has = pending == pair.pending.end() ? 0 : pending->second;
-    if (has + to_come < oldest.call->awaited) return &oldest;
+    const uint64_t arrived = pending == pair.pending.end() ? 0 : pending->second;
+    // Fewer have arrived than it awaits, or it would be complete.
+    if (to_come < oldest.call->awaited - arrived) return &oldest;
   }
   return nullptr;
 }

@@ -37,7 +37,8 @@ class SignalCounts {
   // Appends the oldest wait of each pair.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A wait that can never complete: `rank` has left after sending the signals in `counts`, and the
-  // wait needs more than have arrived and are still to come. Null if there is none.
+  // oldest wait of a pair lacks more than those of them that have not arrived. They may be late: a
+  // put counts at its sender before its data is copied into the window. Null if there is none.
   const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:

@@ -40,7 +40,7 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   if (!window.has_value() && lane.slices.empty()) return false;
   Waiting& added = lane.slices.emplace_back();
   added.slice = slice;
-  added.copy.owner = &mem_ops_;
+  added.copy.owner = &mem_ops_[slice.tag.pair.destination];
   if (!window.has_value()) return true;
   added.hold = std::move(window->hold);
   added.process = window->process->place().process;
@@ -52,29 +52,42 @@ bool WindowCopies::Add(const ArrivingSlice& slice, std::optional<WindowMemory> w
   return true;
 }
 
-bool WindowCopies::waiting(int lane) const {
+bool WindowCopies::has_kept(int lane) const {
   const auto index = static_cast<size_t>(lane);
   return index < lanes_.size() && lanes_[index] != nullptr && !lanes_[index]->slices.empty();
 }
 
-bool WindowCopies::Has(const ArrivingSlice& slice) const {
-  return waiting(slice.lane) &&
+bool WindowCopies::Keeps(const ArrivingSlice& slice) const {
+  return has_kept(slice.lane) &&
          lanes_[static_cast<size_t>(slice.lane)]->slices.back().slice.number == slice.number;
 }
 
 absl::StatusOr<bool> WindowCopies::Poll(
     int lane, const std::function<absl::Status(const ArrivingSlice&)>& on_copied) {
-  MCCS_RETURN_IF_ERROR(mem_ops_.status);
-  if (!waiting(lane)) return false;
+  if (!has_kept(lane)) return false;
   std::deque<Waiting>& slices = lanes_[static_cast<size_t>(lane)]->slices;
   bool moved = false;
   while (!slices.empty() && slices.front().copy.outstanding == 0) {
+    MCCS_RETURN_IF_ERROR(slices.front().copy.owner->status);
     const ArrivingSlice slice = slices.front().slice;
     slices.pop_front();
     MCCS_RETURN_IF_ERROR(on_copied(slice));
     moved = true;
   }
   return moved;
+}
+
+bool WindowCopies::quiescent() const {
+  return std::ranges::all_of(mem_ops_, [](const auto& of) { return of.second.outstanding == 0; });
+}
+
+void WindowCopies::Abandon() {
+  for (auto& [rank, owner] : mem_ops_) owner.abandoned = true;
+}
+
+void WindowCopies::AbandonFor(Rank rank) {
+  const auto owner = mem_ops_.find(rank);
+  if (owner != mem_ops_.end()) owner->second.abandoned = true;
 }
 
 void WindowCopies::AddUncopied(std::vector<UncopiedPut>& uncopied) const {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -44,9 +45,10 @@ class WindowCopies {
   // A slice of a put or signal has landed. `window`: where to copy it; nothing: it is in its
   // window, or has no payload. True: it waits until it is copied, or for its turn.
   bool Add(const ArrivingSlice& slice, std::optional<WindowMemory> window);
-  // Slices of the lane wait; this slice does.
-  bool waiting(int lane) const;
-  bool Has(const ArrivingSlice& slice) const;
+  // Slices of the lane are kept: they wait until they are copied, or for their turn.
+  bool has_kept(int lane) const;
+  // The slice, which was the last one of the lane to be added, is kept.
+  bool Keeps(const ArrivingSlice& slice) const;
   // Passes on the slices whose turn has come; true if there were any. Errors: those of `on_copied`,
   // and of the process.
   absl::StatusOr<bool> Poll(int lane,
@@ -57,10 +59,13 @@ class WindowCopies {
   bool WritesInto(Rank rank, uint64_t window) const;
   const absl::Status& place_error() const { return place_error_; }
   // No process copies.
-  bool quiescent() const { return mem_ops_.outstanding == 0; }
+  bool quiescent() const;
   // The communicator has failed: without further Poll, quiescent() becomes true soon, whatever the
   // processes do.
-  void Abandon() { mem_ops_.abandoned = true; }
+  void Abandon();
+  // This rank has left: what waits for its windows counts as copied soon, whatever its process
+  // does.
+  void AbandonFor(Rank rank);
   // Appends the oldest part of each lane that a process has not copied.
   void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
 
@@ -81,7 +86,7 @@ class WindowCopies {
   RegionSpan PlaceOf(const Lane& lane, const ArrivingSlice& slice) const;
 
   const Options options_;
-  MemOpOwner mem_ops_;
+  std::map<Rank, MemOpOwner> mem_ops_;  // by the window's rank; the device has their addresses
   absl::Status place_error_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // null until needed; addresses stay
 };

@@ -137,6 +137,7 @@ void CloseWindow(const CommRef& comm, void* given) {
   message.number = window->window;
   // If the daemon does not reply, the communicator fails; the window is closed in any case.
   (void)RequestAndWait(*comm, message);
+  comm->session()->kernel_memory.EndCopiesInto(window->range, /*freed=*/false);
 }
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {

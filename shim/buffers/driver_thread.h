@@ -41,11 +41,11 @@ class DriverThread {
     state_->items.push_back(std::move(item));
     state_->changed.notify_all();
   }
-  // Waits until the items added so far are handled, `limit` at most. Returns whether they are.
-  bool Await(std::chrono::milliseconds limit) {
+  // Waits until the items added so far are handled, `limit` at most.
+  void Await(std::chrono::milliseconds limit) {
     std::unique_lock lock(state_->mutex);
     const uint64_t added = state_->added;
-    return state_->changed.wait_for(lock, limit, [&] { return state_->handled >= added; });
+    state_->changed.wait_for(lock, limit, [&] { return state_->handled >= added; });
   }
 
  private:

@@ -1,12 +1,15 @@
 #include "shim/buffers/kernel_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/config/diagnostics.h"
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/host_memory.h"
 #include "shim/cuda/virtual_mapping.h"
@@ -31,13 +34,19 @@ void SetError(const absl::Status& why, wire::ReplyStatus* status) {
   std::memcpy(status->text, why.message().data(), bytes);
 }
 
+// Nothing: the message has another size.
+template <typename Message>
+std::optional<Message> ReadAs(const Reply& reply) {
+  if (reply.size != sizeof(Message)) return std::nullopt;
+  Message message;
+  std::memcpy(&message, reply.bytes, sizeof(message));
+  return message;
+}
+
 }  // namespace
 
 KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
-    : driver_(driver),
-      client_(client),
-      closer_(std::make_shared<MemoryCloser>(driver)),
-      copier_(driver) {
+    : driver_(driver), client_(client), closer_(driver), copier_(driver) {
   client_.SetMemoryHandler([this](Reply message) { OnMessage(std::move(message)); });
 }
 
@@ -45,7 +54,7 @@ KernelMemory::KernelMemory(const DriverApi& driver, DaemonClient& client)
 KernelMemory::~KernelMemory() {
   client_.SetMemoryHandler(nullptr);
   for (auto& [number, mapping] : mappings_) {
-    if (mapping.host != nullptr) KeepMapped(std::move(*mapping.host));
+    if (mapping.host != nullptr) mapping.host->Keep();
   }
 }
 
@@ -54,28 +63,48 @@ void KernelMemory::SetContext(const DeviceBinding& device) {
   contexts_.try_emplace(device.ordinal, device.context);
 }
 
+void KernelMemory::EndCopiesInto(const AddressRange& range, bool freed) {
+  constexpr std::chrono::seconds kCopyLimit{1};
+  if (copier_.idle()) return;
+  AddressRange ending = range;
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (freed && driver_.MemGetAddressRange(&base, &bytes, range.base) == CUDA_SUCCESS &&
+      base == range.base) {
+    ending.bytes = std::max<uint64_t>(range.bytes, bytes);
+  }
+  if (freed) copier_.DropInto(ending);
+  if (copier_.AwaitRunning(ending, kCopyLimit) || !IsLogged(Verbosity::kWarn)) return;
+  LogLine(Verbosity::kWarn,
+          absl::StrCat("a put is still being copied into memory at 0x", absl::Hex(range.base),
+                       freed ? ", which is freed" : ", whose window or communicator has ended",
+                       ": a call of CUDA holds up the copy, which may overwrite what the program "
+                       "writes there"));
+}
+
 void KernelMemory::OnMessage(Reply message) {
   wire::MessageHeader header;
   std::memcpy(&header, message.bytes, sizeof(header));
-  const auto take = [&](auto request, const auto& handle) {
-    if (message.size != sizeof(request)) return;
-    std::memcpy(&request, message.bytes, sizeof(request));
-    std::lock_guard lock(mutex_);
-    handle(request);
-  };
+  std::lock_guard lock(mutex_);
   switch (header.kind) {
     case wire::MessageKind::kMapMemory:
-      return take(wire::MapMemory{}, [&](const auto& r) { OnMapMemory(r, message); });
+      if (const auto request = ReadAs<wire::MapMemory>(message)) OnMap(*request, message);
+      break;
     case wire::MessageKind::kUnmapMemory:
-      return take(wire::UnmapMemory{}, [&](const auto& r) { OnUnmapMemory(r); });
+      if (const auto request = ReadAs<wire::UnmapMemory>(message)) OnUnmap(*request);
+      break;
     case wire::MessageKind::kCopyMemory:
-      return take(wire::CopyMemory{}, [&](const auto& r) { OnCopyMemory(r); });
+      if (const auto request = ReadAs<wire::CopyMemory>(message)) OnCopy(*request);
+      break;
+    case wire::MessageKind::kDropCopy:
+      if (const auto request = ReadAs<wire::DropCopy>(message)) copier_.Drop(request->copy);
+      break;
     default:
-      return;
+      break;
   }
 }
 
-void KernelMemory::OnMapMemory(const wire::MapMemory& request, Reply& message) {
+void KernelMemory::OnMap(const wire::MapMemory& request, Reply& message) {
   wire::MemoryMapped answer{};
   answer.memory = request.memory;
   MemoryCloser::Opened mapping;
@@ -90,19 +119,15 @@ void KernelMemory::OnMapMemory(const wire::MapMemory& request, Reply& message) {
   client_.SendOneWay(answer);
 }
 
-void KernelMemory::OnUnmapMemory(const wire::UnmapMemory& request) {
-  if (const auto mapping = mappings_.find(request.memory); mapping != mappings_.end()) {
-    // Copies of which the daemon has stopped to wait may still read it.
-    copier_.AfterCopies(MemoryCloser::kLimit,
-                        [closer = closer_, memory = mapping->second] { closer->Close(memory); });
-    mappings_.erase(mapping);
-  }
+// Copies that have not ended keep what they read.
+void KernelMemory::OnUnmap(const wire::UnmapMemory& request) {
+  if (auto mapping = mappings_.extract(request.memory)) closer_.Close(std::move(mapping.mapped()));
   wire::MemoryUnmapped answer{};
   answer.memory = request.memory;
   client_.SendOneWay(answer);
 }
 
-void KernelMemory::OnCopyMemory(const wire::CopyMemory& request) {
+void KernelMemory::OnCopy(const wire::CopyMemory& request) {
   const auto answer = [this, number = request.copy](const absl::Status& status) {
     wire::MemoryCopied message{};
     message.copy = number;
@@ -114,11 +139,19 @@ void KernelMemory::OnCopyMemory(const wire::CopyMemory& request) {
     return answer(absl::InternalError(
         absl::StrCat("no communicator uses CUDA device ", request.device, " of this process")));
   }
-  copier_.Add({.context = context->second,
-               .to = request.to,
+  copier_.Add({.number = request.copy,
+               .context = context->second,
+               .to = {request.to, request.bytes},
                .from = request.from,
-               .bytes = request.bytes,
+               .source = SourceOf({request.from, request.bytes}),
                .done = answer});
+}
+
+std::shared_ptr<const void> KernelMemory::SourceOf(const AddressRange& range) const {
+  for (const auto& [number, mapping] : mappings_) {
+    if (mapping.host != nullptr && mapping.host->range().Contains(range)) return mapping.host;
+  }
+  return nullptr;
 }
 
 absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
@@ -151,7 +184,8 @@ absl::Status KernelMemory::Map(const wire::MapMemory& request, Reply& message,
     return absl::InternalError("unknown kind of memory");
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory, SharedRegion::Map(std::move(message.fds[0])));
   MCCS_ASSIGN_OR_RETURN(*address, RegisterHostMemory(driver_, memory, "shared memory"));
-  opened->host = std::make_shared<SharedRegion>(std::move(memory));
+  opened->host =
+      std::make_shared<RegisteredHostMemory>(driver_, known->second, std::move(memory), *address);
   return absl::OkStatus();
 }
 
@@ -197,7 +231,7 @@ absl::Status KernelMemory::OpenIpc(const wire::MapMemory& request, MemoryCloser:
       driver_, driver_.MemGetAddressRange(&base, &bytes, opened->ipc), "cuMemGetAddressRange");
   const uint64_t left = found.ok() && opened->ipc >= base ? base + bytes - opened->ipc : 0;
   if (left >= request.bytes) return absl::OkStatus();
-  closer_->Close(*opened);
+  closer_.Close(*opened);
   if (!found.ok()) return found;
   return absl::InternalError(
       absl::StrCat("its owner claims ", request.bytes, " bytes, the allocation has ", left));

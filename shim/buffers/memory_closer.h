@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "base/address_range.h"
-#include "base/shared_region.h"
 #include "shim/buffers/driver_thread.h"
 #include "shim/cuda/driver_api.h"
+#include "shim/cuda/host_memory.h"
 
 namespace mccs::shim {
 
@@ -23,15 +23,15 @@ class MemoryCloser {
   // Memory of another process or of the daemon, one of three kinds; empty: the process's own.
   struct Opened {
     bool empty() const { return ipc == 0 && mapped.bytes == 0 && host == nullptr; }
-    CUcontext context = nullptr;                   // in which it was opened
-    CUdeviceptr ipc = 0;                           // of cuIpcOpenMemHandle, or:
-    AddressRange mapped = {};                      // of MapDescriptor, or:
-    std::shared_ptr<SharedRegion> host = nullptr;  // of RegisterHostMemory
+    CUcontext context = nullptr;                           // in which it was opened
+    CUdeviceptr ipc = 0;                                   // of cuIpcOpenMemHandle, or:
+    AddressRange mapped = {};                              // of MapDescriptor, or:
+    std::shared_ptr<RegisteredHostMemory> host = nullptr;  // closed by its last owner
   };
   // Closes the memory, and waits for that, kLimit at most: then its owner need not wait longer, and
-  // its memory stays allocated until it is closed.
+  // its memory stays allocated until it is closed. A copy that holds it closes it when it ends.
   static constexpr std::chrono::milliseconds kLimit{50};
-  void Close(const Opened& memory);
+  void Close(Opened memory);
 
  private:
   DriverThread<Opened> thread_;

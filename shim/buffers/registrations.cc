@@ -29,6 +29,15 @@ bool Registrations::Remove(Kind kind, void* handle) {
   return true;
 }
 
+std::vector<AddressRange> Registrations::WindowRanges() const {
+  std::lock_guard lock(mutex_);
+  std::vector<AddressRange> ranges;
+  for (const auto& [handle, entry] : entries_) {
+    if (entry.kind == Kind::kWindow) ranges.push_back(entry.range);
+  }
+  return ranges;
+}
+
 std::optional<Registrations::Entry> Registrations::Find(Kind kind, void* handle) const {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(reinterpret_cast<uintptr_t>(handle));

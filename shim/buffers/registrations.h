@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "shim/buffers/buffer_export.h"
 
@@ -36,6 +37,8 @@ class Registrations {
     AddressRange range;  // the caller's
     uint64_t window;
   };
+  // Of the registered windows.
+  std::vector<AddressRange> WindowRanges() const;
   // Empty for such a handle.
   std::optional<Entry> Find(Kind kind, void* handle) const;
 

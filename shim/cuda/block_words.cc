@@ -38,7 +38,7 @@ absl::StatusOr<CUdeviceptr> BlockWordsPool::Allocate() const {
     driver_.StreamDestroy(stream);
   }
   if (error == CUDA_SUCCESS) return words;
-  driver_.MemFree(words);
+  // They stay allocated: freeing waits for all work of the GPU.
   return CudaError(driver_, error, "cannot clear memory for kernels");
 }
 

@@ -30,4 +30,14 @@ void KeepMapped(SharedRegion memory) {
   kept->push_back(std::move(memory));
 }
 
+RegisteredHostMemory::~RegisteredHostMemory() {
+  if (kept_) {
+    KeepMapped(std::move(memory_));
+    return;
+  }
+  const ScopedContext context(driver_, context_);
+  const RelaxedCapture relaxed(driver_);  // captures of other threads go on
+  driver_.MemHostUnregister(memory_.data());
+}
+
 }  // namespace mccs::shim

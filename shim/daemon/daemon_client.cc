@@ -359,7 +359,8 @@ void DaemonClient::Deliver(Reply reply) {
   std::memcpy(&header, reply.bytes, sizeof(header));
   if (header.kind == wire::MessageKind::kMapMemory ||
       header.kind == wire::MessageKind::kUnmapMemory ||
-      header.kind == wire::MessageKind::kCopyMemory) {
+      header.kind == wire::MessageKind::kCopyMemory ||
+      header.kind == wire::MessageKind::kDropCopy) {
     std::lock_guard lock(callback_mutex_);
     if (memory_handler_ != nullptr) memory_handler_(std::move(reply));
     return;

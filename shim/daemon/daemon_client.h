@@ -108,8 +108,8 @@ class DaemonClient {
   using ReaderCallback = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
   void SetReaderCallback(ReaderCallback callback);
 
-  // Sets the receiver of MapMemory, UnmapMemory and CopyMemory, called by the reader thread. Null
-  // removes it; on return it is not running. Without one such messages are ignored.
+  // Sets the receiver of MapMemory, UnmapMemory, CopyMemory and DropCopy, called by the reader
+  // thread. Null removes it; on return it is not running. Without one such messages are ignored.
   using MemoryHandler = std::function<void(Reply message)>;
   void SetMemoryHandler(MemoryHandler handler);
 

@@ -31,12 +31,6 @@ std::optional<pthread_key_t> EndOfThread() {
   return pthread_key_create(&key, &EndGroup) == 0 ? std::optional(key) : std::nullopt;
 }
 
-std::string BusIdOf(const DriverApi& driver, int ordinal) {
-  char text[32] = "unknown";
-  driver.DeviceGetPCIBusId(text, sizeof(text), ordinal);
-  return text;
-}
-
 // If `status` means that a GPU has failed, fails all communicators of this process on that GPU,
 // also those that have no part in the call, and adds the GPU's name.
 absl::Status ReportGpuFailure(absl::Status status) {
@@ -45,10 +39,7 @@ absl::Status ReportGpuFailure(absl::Status status) {
   std::string text;
   Process::Get().handles().ForEach([&](Communicator& comm) {
     if (comm.context() != failure->context) return;
-    if (text.empty()) {
-      text = absl::StrCat("GPU ", BusIdOf(comm.driver(), comm.device()), " (CUDA device ",
-                          comm.device(), ") has failed: ", status.message());
-    }
+    if (text.empty()) text = comm.DescribeGpuFailure(status);
     comm.ReportGpuFailure(text);
   });
   return text.empty() ? status : absl::UnknownError(text);
@@ -83,7 +74,8 @@ Group::Outcome Group::End() {
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
   if (outcome.status.ok()) {
     outcome.status = ReportGpuFailure(work_.Submit());
-    for (const absl::Status& failure : work_.TakeGpuFailures()) (void)ReportGpuFailure(failure);
+    // Another communicator's error may have come first.
+    for (const absl::Status& failure : work_.GpuFailures()) (void)ReportGpuFailure(failure);
   }
   if (outcome.status.ok()) outcome.status = RunDestroys();
   Clear();

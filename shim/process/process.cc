@@ -128,7 +128,9 @@ void Process::ReleaseRange(const AddressRange& range) {
     std::lock_guard lock(process->open_mutex_);
     session = process->open_.lock();
   }
-  if (session != nullptr) session->buffers.ReleaseRange(range);
+  if (session == nullptr) return;
+  session->buffers.ReleaseRange(range);
+  session->kernel_memory.EndCopiesInto(range, /*freed=*/true);
 }
 
 absl::StatusOr<DaemonClient*> Process::OpenConnection() {

@@ -244,28 +244,36 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   return session_->client->Send(message);
 }
 
+std::string Communicator::DescribeGpuFailure(const absl::Status& error) const {
+  char bus_id[32] = "unknown";
+  driver().DeviceGetPCIBusId(bus_id, sizeof(bus_id), device());
+  return absl::StrCat("GPU ", bus_id, " (CUDA device ", device(),
+                      ") has failed: ", std::string(error.message()));
+}
+
 void Communicator::ReportGpuFailure(std::string_view text) {
   wire::GpuFailed message{};
   message.ended = wire::EndedKernels::kAll;
-  ReportFailure(text, message, &gpu_failure_reported_);
+  ReportFailure(text, message, gpu_failure_reported_);
 }
 
 void Communicator::ReportLaunchFailure(std::string_view text,
-                                       const std::optional<UnlaunchedGroup>& unlaunched) {
-  launch_failed_.store(true, std::memory_order_relaxed);
+                                       const std::optional<UnlaunchedKernel>& kernel) {
   wire::GpuFailed message{};
-  message.ended = wire::EndedKernels::kNone;
-  if (unlaunched.has_value()) {
-    message.ended = wire::EndedKernels::kUnlaunched;
-    message.ready_slot = unlaunched->ready_slot;
-    message.sequence = unlaunched->first_sequence;
+  if (kernel.has_value()) {
+    message.ended = wire::EndedKernels::kFromCall;
+    message.ready_slot = kernel->slot;
+    message.first_call = kernel->first_call;
   }
-  ReportFailure(text, message, &launch_failure_reported_);
+  ReportFailure(text, message, launch_failure_reported_);
 }
 
-void Communicator::ReportFailure(std::string_view text, wire::GpuFailed message, bool* reported) {
+void Communicator::ReportFailure(std::string_view text, wire::GpuFailed message, bool& reported) {
   std::lock_guard lock(control_mutex_);  // the handle is in use as long as the state is kReady
-  if (state() != State::kReady || std::exchange(*reported, true)) return;
+  if (state() != State::kReady || std::exchange(reported, true)) return;
+  // Before the report, after which the daemon writes the same.
+  FailLocally(page_->region(), wire::ErrorClass::kRemote,
+              absl::StrCat("rank ", rank(), ": ", std::string(text)));
   message.comm_handle = handle();
   std::memcpy(message.text, text.data(), std::min(text.size(), sizeof(message.text) - 1));
   session_->client->SendOneWay(message);
@@ -290,13 +298,16 @@ void Communicator::AwaitWorkEnded(const char* text) {
   wire::CommRevoke message{};
   message.comm_handle = handle();
   auto request = session_->client->Send(message);
-  if (request.ok()) (void)session_->client->Await(*request, kAbortTimeout);
+  if (request.ok()) (void)session_->client->Await(*request, wire::kAbortTimeout);
   FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, text);
   ReleaseStreams();
 }
 
+// The program may use its windows again: copies into them that the daemon has given up must end.
 void Communicator::ReleaseStreams() {
   if (page_ == nullptr) return;
+  for (const AddressRange& window : registrations_.WindowRanges())
+    session_->kernel_memory.EndCopiesInto(window, /*freed=*/false);
   const bool captured = submission_state_.has_value() && submission_state_->captures.used();
   shim::ReleaseStreams(page_->region(), captured);
   if (page_->kernel_region() != nullptr) WakeKernels(*page_->kernel_region(), captured);
@@ -374,7 +385,7 @@ void Communicator::Abort() {
   }
   child_joins_.Abort();
   // The daemon unmaps the tenant's memory before any stream continues and uses it.
-  if (request && session_->client->Await(*request, kAbortTimeout).ok()) released_ = true;
+  if (request && session_->client->Await(*request, wire::kAbortTimeout).ok()) released_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
   ReleaseStreams();
@@ -487,11 +498,6 @@ absl::Status Communicator::CheckUsable() {
   if (suspended_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(
         "the communicator is suspended; call ncclCommResume first");
-  }
-  if (launch_failed_.load(std::memory_order_relaxed)) {
-    MCCS_RETURN_IF_ERROR(WorkFailureOf(page_->region()));  // says more
-    return absl::FailedPreconditionError(
-        "the work of an earlier call could not be enqueued on its stream; abort the communicator");
   }
   return WorkFailureOf(page_->region());
 }

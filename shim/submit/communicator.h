@@ -130,22 +130,21 @@ class Communicator {
   uint64_t StagingBytes();
 
   // Ends all work and releases all streams and waiting callers. Returns after the daemon's last
-  // access to the tenant's memory, or after kAbortTimeout if the daemon is stuck.
-  static constexpr std::chrono::seconds kAbortTimeout{2};
+  // access to the tenant's memory, or after wire::kAbortTimeout if the daemon is stuck.
   void Abort();
 
-  // The GPU or its context has failed, as `text` says: the daemon fails the communicator on all
-  // ranks. Has an effect once, and only while calls are accepted. THREAD: any.
+  // The GPU or its context has failed, as `text` says: the communicator accepts no more calls, and
+  // the daemon fails it on all ranks. Has an effect once, and only before the end. THREAD: any.
   void ReportGpuFailure(std::string_view text);
-  // A group whose kernel was not launched.
-  struct UnlaunchedGroup {
-    uint32_t ready_slot = 0;
-    uint64_t first_sequence = 0;  // of its calls
+  // The same if work of a posted call could not be enqueued, but other kernels of the rank may run.
+  // A GPU that fails later is reported, too.
+  struct UnlaunchedKernel {
+    uint32_t slot;        // ready slot
+    uint64_t first_call;  // sequence of the first call whose commands it was to take
   };
-  // The same if work of posted calls could not be enqueued. From now on calls are rejected.
-  // `unlaunched`: nothing if the kernel that takes the calls' commands runs.
-  // REQUIRES: submit_mutex is held, so that no other call's kernel takes these commands.
-  void ReportLaunchFailure(std::string_view text, const std::optional<UnlaunchedGroup>& unlaunched);
+  void ReportLaunchFailure(std::string_view text, const std::optional<UnlaunchedKernel>& kernel);
+  // "GPU 0000:81:00.0 (CUDA device 1) has failed: …", the text for ReportGpuFailure.
+  std::string DescribeGpuFailure(const absl::Status& error) const;
 
   // ---- Queries. THREAD: any ----
 
@@ -207,8 +206,8 @@ class Communicator {
   Registrations& registrations() { return registrations_; }
 
  private:
-  // Sends the message, with handle and text, once.
-  void ReportFailure(std::string_view text, wire::GpuFailed message, bool* reported);
+  // `message` lacks handle and text. `reported`: the flag of this kind of report.
+  void ReportFailure(std::string_view text, wire::GpuFailed message, bool& reported);
 
   enum class State {
     kCreated,
@@ -260,7 +259,7 @@ class Communicator {
   uint64_t request_ = 0;       // the outstanding request, while joining or finalizing
   uint64_t join_request_ = 0;  // the daemon's key of this communicator during the session
   absl::Status failure_;       // the reason of kFailed and kAborted
-  // Reports that the daemon has been sent; guarded by control_mutex_.
+  // To the daemon. Guarded by control_mutex_.
   bool gpu_failure_reported_ = false;
   bool launch_failure_reported_ = false;
 
@@ -277,7 +276,6 @@ class Communicator {
   std::shared_ptr<ChildLink> link_to_parent_;  // null: not tracked
 
   std::mutex submit_mutex_;
-  std::atomic<bool> launch_failed_ = false;  // set under submit_mutex_
   std::optional<SubmissionState> submission_state_;
 
   UserOperators operators_;

@@ -21,11 +21,11 @@ constexpr std::chrono::seconds kCaptureTimeout{30};
 
 absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
                             const StagedSides& staged) {
-  Communicator* const its = comm.get();
+  Communicator* const communicator = comm.get();
   absl::StatusOr<Batch*> joined = BatchFor(std::move(comm), stream);
   if (!joined.ok()) {
-    std::lock_guard lock(its->submit_mutex());
-    its->submission_state().unposted.MarkPosted(1);
+    std::lock_guard lock(communicator->submit_mutex());
+    communicator->submission_state().unposted.MarkPosted(1);
     return joined.status();
   }
   Batch& batch = **joined;
@@ -39,7 +39,7 @@ absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecor
   ++batch.unposted;
   operations_.push_back({stream, kEnd, record});
   if (staged.any()) {
-    staged_.Add({.comm = its,
+    staged_.Add({.comm = communicator,
                  .stream = stream,
                  .capture = batch.capture,
                  .operation = index,
@@ -78,7 +78,6 @@ absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream str
                       .next_fence = 1,
                       .next_operation = kEnd,
                       .unposted = 0,
-                      .first_sequence = 0,
                       .last_sequence = 0,
                       .broken = false,
                       .launch_error = {},
@@ -361,10 +360,6 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
 // Round robin: a full ring blocks only its own communicator, and its daemon may need the other
 // communicators' records to empty it.
 absl::Status GroupWork::PushAll() {
-  for (Batch& batch : batches_) {
-    if (batch.capture == 0)
-      batch.first_sequence = batch.comm->submission_state().ring.last_sequence() + 1;
-  }
   BackoffWait wait;
   while (true) {
     bool all_done = true;
@@ -473,8 +468,9 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
                     captured ? page.captured_queue(use.slot) : page.posted_queue(use.slot), done,
                     value, largest);
     if (error == CUDA_SUCCESS) continue;
-    if (runs && !captured)
-      batch.unlaunched = {.ready_slot = use.slot, .first_sequence = batch.first_sequence};
+    if (runs && !captured) {
+      batch.unlaunched = {.slot = use.slot, .first_call = operations_[batch.first].record.sequence};
+    }
     return CudaError(comm.driver(), error,
                      captured ? "cannot capture a wait"
                      : runs   ? "cannot launch the kernel of a posted call"
@@ -483,17 +479,26 @@ absl::Status GroupWork::EnqueueWaits(Batch& batch) {
   return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
 }
 
-void GroupWork::ReportLaunchErrors() {
+void GroupWork::ReportLaunchErrors() const {
   for (const Batch& batch : batches_) {
     if (batch.launch_error.ok()) continue;
+    Communicator& comm = *batch.comm;
     if (GpuFailureOf(batch.launch_error).has_value()) {
-      gpu_failures_.push_back(batch.launch_error);
-      continue;
+      comm.ReportGpuFailure(comm.DescribeGpuFailure(batch.launch_error));
+    } else {
+      comm.ReportLaunchFailure(
+          absl::StrCat("CUDA device ", comm.device(), ": ", batch.launch_error.message()),
+          batch.unlaunched);
     }
-    batch.comm->ReportLaunchFailure(
-        absl::StrCat("CUDA device ", batch.comm->device(), ": ", batch.launch_error.message()),
-        batch.unlaunched);
   }
+}
+
+std::vector<absl::Status> GroupWork::GpuFailures() const {
+  std::vector<absl::Status> failures;
+  for (const Batch& batch : batches_) {
+    if (GpuFailureOf(batch.launch_error).has_value()) failures.push_back(batch.launch_error);
+  }
+  return failures;
 }
 
 // Without the locks: these streams may wait for another thread's group.

@@ -35,8 +35,9 @@ class GroupWork {
   // requests a wait for the streams. Returns the first error. If one communicator fails, the
   // others' work is still submitted.
   absl::Status Submit();
-  // The failures of GPUs that Submit has met, of all communicators: for the caller to report.
-  std::vector<absl::Status> TakeGpuFailures() { return std::exchange(gpu_failures_, {}); }
+  // The errors of the last Submit that mean that a GPU has failed, also those that it did not
+  // return. Submit has reported them for the communicators that had posted work.
+  std::vector<absl::Status> GpuFailures() const;
 
   // Estimated time of the operations in microseconds: operations of one communicator run one after
   // the other, communicators in parallel. One round trip to the daemon per operation.
@@ -72,13 +73,12 @@ class GroupWork {
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 denotes the operations' own slot
     uint32_t next_operation;
-    uint32_t unposted;        // calls that UnpostedCalls counts
-    uint64_t first_sequence;  // of its posted calls
+    uint32_t unposted;  // calls that UnpostedCalls counts
     uint64_t last_sequence;
     bool broken;
-    // Why a stream of posted work does not wait for it.
+    // Why a stream of posted work does not wait for it, and the kernel that was not launched.
     absl::Status launch_error;
-    std::optional<Communicator::UnlaunchedGroup> unlaunched;
+    std::optional<Communicator::UnlaunchedKernel> unlaunched;
   };
 
   static StreamUse UseOf(const Communicator& comm, CUstream stream);
@@ -119,16 +119,16 @@ class GroupWork {
   uint64_t LargestCallBytes(const Batch& batch) const;
   absl::Status AwaitDone(Batch& batch);
   absl::Status EnqueueWaits(Batch& batch);
-  // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks. A
-  // GPU that has failed joins gpu_failures_. REQUIRES: Lock.
-  void ReportLaunchErrors();
+  // Posted work whose kernel or wait could not be enqueued fails its communicator on all ranks.
+  // Under the submit locks: a later call on the stream would launch a kernel that takes the
+  // commands of the call that has none, and a finalize would keep the report from being sent.
+  void ReportLaunchErrors() const;
   absl::Status AwaitStreams() const;
 
   std::vector<Operation> operations_;
   StagedGroup staged_;
   std::vector<Batch> batches_;
   std::vector<Communicator*> locked_;
-  std::vector<absl::Status> gpu_failures_;
 };
 
 }  // namespace mccs::shim

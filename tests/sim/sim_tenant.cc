@@ -309,15 +309,15 @@ void SimTenant::RegisterAs(std::byte* memory, uint64_t bytes, bool of_host) {
 }
 
 void SimTenant::OnRegistered(const wire::RegisterReply& reply) {
-  const Registration& its = registering_.at(reply.header.request);
-  std::map<bool, uint32_t>& ids = registered_[its.memory];
-  ids[its.of_host] = reply.buffer_id;
+  const Registration& registration = registering_.at(reply.header.request);
+  std::map<bool, uint32_t>& ids = registered_[registration.memory];
+  ids[registration.of_host] = reply.buffer_id;
   const bool all = importer_.maps_gpu_memory() || ids.size() == 2;
   if (!all) return;
   const uint32_t id = ids.at(false);
   if (ids.contains(true)) of_host_[id] = ids.at(true);
-  buffers_[its.memory] = ids.contains(true) && ids.at(true) == 0 ? 0 : id;
-  registered_.erase(its.memory);
+  buffers_[registration.memory] = ids.contains(true) && ids.at(true) == 0 ? 0 : id;
+  registered_.erase(registration.memory);
 }
 
 void SimTenant::Release(const std::byte* memory) {

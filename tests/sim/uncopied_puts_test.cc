@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -75,8 +74,18 @@ TEST_F(SimUncopiedPuts, AFailedCommunicatorEndsOnTheHost) {
   EXPECT_EQ(world_.host(1).log().Count("closing the session"), 0u);
 }
 
-// A process that copies as usual does so before the communicator ends.
-TEST_F(SimUncopiedPuts, AFailedCommunicatorWaitsForACopyThatIsLate) {
+// The other ranks go on.
+TEST_F(SimUncopiedPuts, TheRankOfTheWindowLeavesAHealthyCommunicator) {
+  job_.Destroy(1);
+  EXPECT_TRUE(Ends(1));
+  for (int r : {0, 2}) EXPECT_FALSE(job_.rank(r).failed()) << job_.rank(r).failure();
+  job_.tenant(1).AnswerHeldCopies();  // late, and legal
+  world_.RunFor(kNsPerSec);
+  EXPECT_EQ(world_.host(1).log().Count("closing the session"), 0u);
+}
+
+// A process that copies as usual does so before its rank has left.
+TEST_F(SimUncopiedPuts, ARankThatLeavesWaitsForACopyThatIsLate) {
   job_.Abort(1);
   world_.RunFor(kNsPerSec / 2);
   EXPECT_FALSE(job_.rank(1).ended) << "the copy may write into its window";
@@ -84,28 +93,22 @@ TEST_F(SimUncopiedPuts, AFailedCommunicatorWaitsForACopyThatIsLate) {
   EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }, kNsPerSec / 2));
 }
 
-// An abort of the library waits 2 s.
-TEST_F(SimUncopiedPuts, AnAbortThatFailsTheCommunicatorIsAnsweredInTime) {
+// The put counts at its sender, which dies before the put's signal counts at the waiting rank.
+TEST_F(SimUncopiedPuts, AWaitForMoreThanADeadRankHasSentFails) {
   job_.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
-  world_.RunFor(10 * kNsPerMs);  // until the daemon has the call
-  job_.Abort(1);
-  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }, 19 * kNsPerSec / 10));
-}
-
-// The put has arrived, and is complete at its sender, but its signal counts only after the copy.
-TEST_F(SimUncopiedPuts, AWaitForMoreSignalsThanTheDeadRankHasSentFails) {
-  job_.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
+  world_.RunFor(kNsPerSec);  // until the put is complete at rank 0
+  ASSERT_EQ(job_.rank(0).done(), 1u);
   job_.tenant(0).Kill();
-  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).failed(); }, kNsPerSec));
+  EXPECT_TRUE(job_.RunUntilFailed({1}, kNsPerSec));
 }
 
-TEST_F(SimUncopiedPuts, AWaitForTheSignalsOfADeadRankCompletesAfterTheCopy) {
+TEST_F(SimUncopiedPuts, AWaitForWhatADeadRankHasSentWaitsForTheCopy) {
   job_.Post(1, SimJob::Wait{.peer = 0});
-  job_.tenant(0).Kill();
   world_.RunFor(kNsPerSec);
-  EXPECT_FALSE(job_.rank(1).failed());
+  job_.tenant(0).Kill();
+  EXPECT_FALSE(job_.RunUntilFailed({1}, kNsPerSec));
   job_.tenant(1).AnswerHeldCopies();
-  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).done() > 0; }, kNsPerSec));
+  EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(1).done() == 1; }, kNsPerSec));
 }
 
 // The other communicators of the process get no turns from its answers.
@@ -121,13 +124,16 @@ TEST_F(SimUncopiedPuts, AnAnswerWakesNoOtherCommunicator) {
   EXPECT_EQ(world_.host(1).daemon().TurnsOf(alone.id), before);
 }
 
-// A put of rank 0 into the window of rank 1 of the same host. No process can map another one's
-// memory, so the process of rank 1 is to copy it.
+// One host, whose processes cannot map each other's memory. Rank 0 puts into the window of rank 1,
+// which does not copy; rank 2 is another process.
 class SimUncopiedLocalPuts : public testing::Test {
  protected:
   void SetUp() override {
-    for (int r = 0; r < 3; ++r) job_.tenant(r).Register(ProbeOf(r), kProbeBytes);
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(2).BufferAt(ProbeOf(2)) != 0; }));
+    for (int r = 0; r < 3; ++r) job_.tenant(r).Register(ProbeOf(r), kBytes);
+    ASSERT_TRUE(world_.RunUntil([&] {
+      return std::ranges::all_of(std::vector{0, 1, 2},
+                                 [&](int r) { return job_.tenant(r).BufferAt(ProbeOf(r)) != 0; });
+    }));
     for (int r = 0; r < 3; ++r) {
       job_.tenant(r).SetProbe(ProbeOf(r));
       job_.tenant(r).AnswerMapsWith(SimTenant::MapAnswer::kError);
@@ -139,33 +145,39 @@ class SimUncopiedLocalPuts : public testing::Test {
     job_.OpenWindow(1, kCount);
     job_.tenant(1).HoldCopies();
     job_.Post(0, SimJob::Put{.peer = 1, .count = kCount});
-    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(1).held_copies() > 0; }))
-        << job_.rank(0).failure();
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.tenant(1).held_copies() > 0; }));
   }
+  std::byte* ProbeOf(int r) { return probes_.data() + static_cast<size_t>(r) * kBytes; }
   bool Ends(int r) {
     return world_.RunUntil([&] { return job_.rank(r).ended; }, kEndNs);
   }
 
-  static constexpr size_t kProbeBytes = 4096;
-  std::byte* ProbeOf(int r) { return probes_.data() + static_cast<size_t>(r) * kProbeBytes; }
-
-  std::vector<std::byte> probes_ = std::vector<std::byte>(3 * kProbeBytes);
   SimWorld world_{{.seed = 1, .hosts = 1, .kernels = true}};
   SimJob job_{world_, {0, 0, 0}, kBytes};
+  std::vector<std::byte> probes_ = std::vector<std::byte>(3 * kBytes);
 };
 
-TEST_F(SimUncopiedLocalPuts, ARankOfAThirdProcessLeaves) {
-  job_.tenant(2).Destroy(job_.rank(2));
+TEST_F(SimUncopiedLocalPuts, ARankOfAnotherProcessLeaves) {
+  job_.Destroy(2);
   EXPECT_TRUE(Ends(2));
-  EXPECT_FALSE(job_.rank(1).ended);
 }
 
-TEST_F(SimUncopiedLocalPuts, TheSourceLeavesAfterTheCopy) {
-  job_.tenant(0).Destroy(job_.rank(0));
+// The copy reads memory of the one and writes into that of the other.
+TEST_F(SimUncopiedLocalPuts, TheTwoRanksOfThePutLeaveAfterTheCopy) {
+  for (int r : {0, 1}) job_.Abort(r);
   world_.RunFor(kNsPerSec / 2);
-  EXPECT_FALSE(job_.rank(0).ended) << "its memory is still to be read";
+  for (int r : {0, 1}) EXPECT_FALSE(job_.rank(r).ended) << "rank " << r;
   job_.tenant(1).AnswerHeldCopies();
-  EXPECT_TRUE(Ends(0));
+  for (int r : {0, 1}) EXPECT_TRUE(Ends(r)) << "rank " << r;
+}
+
+// The process may still read the source: it has to unmap it before that is released.
+TEST_F(SimUncopiedLocalPuts, AFailedCommunicatorEnds) {
+  job_.Post(1, OpKind::kAllReduce, kCount);
+  job_.tenant(2).Kill();
+  ASSERT_TRUE(job_.RunUntilFailed({0, 1}));
+  for (int r : {0, 1}) job_.Abort(r);
+  for (int r : {0, 1}) EXPECT_TRUE(Ends(r)) << "rank " << r;
 }
 
 }  // namespace uncopied_puts_test

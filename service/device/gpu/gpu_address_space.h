@@ -38,7 +38,8 @@ class GpuAddressSpace {
   virtual uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) = 0;
   // True: the copy is complete. An error is the process's. After either the number is forgotten.
   virtual absl::StatusOr<bool> TakeCopied(uint64_t copy) = 0;
-  // Instead of TakeCopied, for a copy whose result is not needed. The process may still make it.
+  // Instead of TakeCopied, for a copy that is needed no more. The process learns of it, but may
+  // still make it.
   virtual void ForgetCopy(uint64_t copy) = 0;
 
   // False: the process has ended, and with it its kernels.

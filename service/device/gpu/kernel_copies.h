@@ -2,6 +2,8 @@
 // And copies into windows by their processes, for puts whose source has no kernel that can copy.
 //
 // Copies of one queue run in the order in which they were added. A command holds as many as wait.
+// Copies of one process start in that order, too. Queues and processes take turns: one that does
+// not go on delays only its own copies.
 //
 // OWNER: the KernelDevice. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_COPIES_H_
@@ -34,7 +36,7 @@ class KernelCopies {
   // process has ended.
   Device::Polled Poll(std::span<Device::Finished> finished);
 
-  bool idle() const { return queues_.empty() && by_process_.empty() && done_.empty(); }
+  bool idle() const { return queues_.empty() && processes_.empty() && done_.empty(); }
 
  private:
   struct Waiting {
@@ -43,8 +45,7 @@ class KernelCopies {
     MemToken token;
   };
   struct Running {
-    uint64_t command = 0;
-    uint64_t done_value = 0;
+    uint64_t command;
     std::vector<MemToken> tokens;
   };
   struct Queue {
@@ -60,15 +61,28 @@ class KernelCopies {
     ProcessCopy copy;
     MemToken token;
   };
+  // Copies by one process.
+  struct Process {
+    std::deque<ByProcess> started;  // at most as many as it may have (GpuAddressSpace::StartCopy)
+    std::deque<ByProcess> waiting;  // the next one to start in front
+    size_t next_check = 0;          // index into `waiting`
+  };
 
   // Return true if anything changed.
   bool PollProcesses();
-  bool TakeFinished(KernelQueue& queue, Queue& its);
-  bool Publish(KernelQueue& queue, Queue& its);
+  bool PollStarted(Process& process);
+  bool StartWaiting(Process& process);
+  // Ends waiting copies that are abandoned.
+  bool DropAbandoned(Process& process);
+  bool TakeFinished(KernelQueue& queue, Queue& copies);
+  bool Publish(KernelQueue& queue, Queue& copies);
+  // Advances the copy. True: it has ended.
+  bool Advance(ByProcess& copy);
 
-  absl::flat_hash_map<KernelQueue*, Queue> queues_;  // those with copies
-  std::deque<KernelQueue*> turns_;                   // the same, the next one in front
-  std::deque<ByProcess> by_process_;
+  absl::flat_hash_map<KernelQueue*, Queue> queues_;           // those with copies
+  std::deque<KernelQueue*> turns_;                            // the same, the next one in front
+  absl::flat_hash_map<GpuAddressSpace*, Process> processes_;  // those with copies
+  std::deque<GpuAddressSpace*> process_turns_;                // the same, the next one in front
   std::deque<Done> done_;
   std::vector<Done> reported_;  // by the last Poll
 };

@@ -26,7 +26,7 @@ constexpr uint32_t BindingBytes(uint64_t ranks) {
 }
 
 // A position in memory that is laid out piece by piece.
-class Layouter {
+class LayoutBuilder {
  public:
   uint64_t Take(uint64_t bytes) {
     const uint64_t at = next_;
@@ -68,11 +68,12 @@ absl::StatusOr<std::unique_ptr<DevicePlan>> KernelPlan::Make(PlanToLoad plan,
 
 KernelPlan::KernelPlan(PlanToLoad plan, std::vector<ProgramFacts> facts)
     : loaded_(std::move(plan)), facts_(std::move(facts)) {
-  const Plan& its = *loaded_.plan;
-  MCCS_CHECK(loaded_.ports.size() == its.programs.size());
-  for (size_t p = 0; p < its.programs.size(); ++p) {
-    const mccs::Program& source = its.programs[p];
-    images_.push_back(MakeProgramImage(its, source, facts_[p], loaded_.shape, loaded_.skew));
+  const Plan& source_plan = *loaded_.plan;
+  MCCS_CHECK(loaded_.ports.size() == source_plan.programs.size());
+  for (size_t p = 0; p < source_plan.programs.size(); ++p) {
+    const mccs::Program& source = source_plan.programs[p];
+    images_.push_back(
+        MakeProgramImage(source_plan, source, facts_[p], loaded_.shape, loaded_.skew));
     Program& program = programs_.emplace_back();
     program.runner = source.home;
     program.channel = source.channel;
@@ -97,7 +98,7 @@ KernelPlan::KernelPlan(PlanToLoad plan, std::vector<ProgramFacts> facts)
 }
 
 uint64_t KernelPlan::LayOut() {
-  Layouter layout;
+  LayoutBuilder layout;
   const uint64_t slots = loaded_.shape.slots;
   for (size_t p = 0; p < programs_.size(); ++p) {
     Program& program = programs_[p];
@@ -193,8 +194,8 @@ absl::StatusOr<bool> KernelPlan::TryPublish() {
   bool bound = true;
   for (Runner& runner : runners_) {
     if (runner.active.empty()) continue;
-    MCCS_ASSIGN_OR_RETURN(const bool its, Bind(runner));
-    bound &= its && runner.kernel.queue->MayPublish(runner.command);
+    MCCS_ASSIGN_OR_RETURN(const bool is_bound, Bind(runner));
+    bound &= is_bound && runner.kernel.queue->MayPublish(runner.command);
   }
   if (!bound) return false;
   for (Runner& runner : runners_) {
@@ -278,15 +279,15 @@ absl::StatusOr<bool> KernelPlan::BindBuffers(GpuAddressSpace& process,
                                              std::vector<std::byte>& binding) {
   bool all = true;
   binding.resize(BindingBytes(binding_->ranks.size()));
-  auto* its = reinterpret_cast<kernels::Binding*>(binding.data());
-  *its = {.division = binding_->geometry->division(),
-          .divisor = binding_->divisor,
-          .element_bytes = static_cast<uint32_t>(SizeOf(binding_->type)),
-          .type = binding_->type,
-          .op = binding_->op,
-          .divides = binding_->finish == Finish::kDivide,
-          .reserved = 0};
-  auto* buffers = reinterpret_cast<kernels::RankBuffers*>(its + 1);
+  auto* values = reinterpret_cast<kernels::Binding*>(binding.data());
+  *values = {.division = binding_->geometry->division(),
+             .divisor = binding_->divisor,
+             .element_bytes = static_cast<uint32_t>(SizeOf(binding_->type)),
+             .type = binding_->type,
+             .op = binding_->op,
+             .divides = binding_->finish == Finish::kDivide,
+             .reserved = 0};
+  auto* buffers = reinterpret_cast<kernels::RankBuffers*>(values + 1);
   for (size_t r = 0; r < binding_->ranks.size(); ++r) {
     const RankMemory& rank = binding_->ranks[r];
     MCCS_ASSIGN_OR_RETURN(buffers[r].input, AddressFor(process, rank.input, &all));
@@ -383,14 +384,13 @@ bool KernelPlan::CopyCounters(Receive& receive, bool* ring) {
 
 bool KernelPlan::KernelsFinished() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published ||
-           runner.kernel.queue->Finished(runner.command, runner.kernel.done_value);
+    return !runner.published || runner.kernel.queue->Finished(runner.command);
   });
 }
 
 bool KernelPlan::ProcessesAlive() const {
   return std::ranges::all_of(runners_, [](const Runner& runner) {
-    return !runner.published || runner.kernel.queue->alive(runner.kernel.done_value);
+    return !runner.published || runner.kernel.queue->RunsCommand(runner.command);
   });
 }
 

@@ -4,10 +4,10 @@
 #ifndef MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 #define MCCS_SERVICE_DEVICE_GPU_KERNEL_QUEUE_H_
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <span>
 
 #include "kernels/commands.h"
@@ -33,27 +33,26 @@ class KernelQueue {
   // All commands before this one are published, and there is room for it.
   bool MayPublish(uint64_t number) {
     return number == published_ &&
-           (number < kernels::kQueueCommands || Reported(number - kernels::kQueueCommands) ||
-            !process_.alive());
+           (number < kernels::kQueueCommands || Finished(number - kernels::kQueueCommands));
   }
   // Gives the kernel a command. `short_form`: the same as a ShortCommand, aligned to 8; empty: it
   // is none. REQUIRES: MayPublish(number).
   void Publish(uint64_t number, const kernels::Command& command,
                std::span<const std::byte> short_form = {});
-  // All kernels have ended without finishing their commands, and no other one will run.
-  void End() { EndFrom(0); }
-  // The same for the kernels that wait for this value of the done word or a later one. Those of
-  // earlier values go on.
-  void EndFrom(uint64_t done_value) { ended_from_ = std::min(ended_from_, done_value); }
-  // False: no kernel will finish a command for this done value any more, because of EndFrom or the
-  // end of its process.
-  bool alive(uint64_t done_value) const { return done_value < ended_from_ && process_.alive(); }
+  // Its kernels have ended without finishing their commands, and no other one will run.
+  void End() { ended_ = true; }
+  // The same for kernels that wait for this value of the done word or a later one. Earlier ones may
+  // still run, and finish their commands.
+  void EndFrom(uint64_t done_value);
+  // False: no kernel takes a command with this done value (Command::done_value) any more, because
+  // of End, EndFrom, or the end of its process.
+  bool Runs(uint64_t done_value) const;
+  // The same for a published command. True also if it is finished.
+  bool RunsCommand(uint64_t number) const;
   // The next number is free, and its command could be published at once.
   bool MayPublishNext() { return reserved_ == published_ && MayPublish(published_); }
-  // Whether the kernel has finished this command, which is for that done value, or never will.
-  bool Finished(uint64_t number, uint64_t done_value) {
-    return Reported(number) || !alive(done_value);
-  }
+  // Whether the kernel has finished this command, or never will.
+  bool Finished(uint64_t number);
 
   // Tells the kernel that a word has changed.
   void Ring();
@@ -62,13 +61,14 @@ class KernelQueue {
   bool stopped() const { return stopped_; }
 
  private:
-  // The kernel says that it has finished this command.
-  bool Reported(uint64_t number);
   void WriteShort(uint64_t number, std::span<const std::byte> short_form);
 
   GpuAddressSpace& process_;
   kernels::CommandQueue& shared_;
-  uint64_t ended_from_ = std::numeric_limits<uint64_t>::max();  // done value
+  bool ended_ = false;
+  std::optional<uint64_t> ended_from_;  // done value
+  // Of the last published commands, by number: a tenant can write into `shared_`.
+  std::array<uint64_t, kernels::kQueueCommands> done_values_{};
   uint64_t bell_ = 0;
   uint64_t reserved_;
   uint64_t published_;

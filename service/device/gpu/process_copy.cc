@@ -5,12 +5,12 @@
 namespace mccs {
 
 absl::StatusOr<bool> ProcessCopy::Advance() {
-  // Its memory has ended with it. Departures decide what becomes of the communicator.
+  // Its memory has ended with it, or its rank has left. Departures decide what becomes of the
+  // communicator.
   if (!process_->alive()) return true;
-  if (abandoned_ != nullptr && *abandoned_) {
+  if (abandoned()) {
     if (number_ != 0) process_->ForgetCopy(number_);
-    return absl::CancelledError(
-        "the communicator has failed, and a process has not copied a put into its window");
+    return true;
   }
   if (number_ != 0) return process_->TakeCopied(number_);
   MCCS_ASSIGN_OR_RETURN(const uint64_t from, AddressOf(*process_, from_));

@@ -21,10 +21,15 @@ class ProcessCopy {
   explicit ProcessCopy(const RegionCopy& copy)
       : process_(copy.process), from_(copy.from), to_(copy.to), abandoned_(copy.abandoned) {}
 
-  // Starts the copy as soon as the process has mapped the memory. True: it is complete, or the
-  // process has ended. An error is permanent. kCancelled: it is abandoned. The process may have it
-  // and still make it: it reads `from` until it has unmapped it, and writes into its own memory.
+  // Starts the copy as soon as the process has mapped the memory. True: it is complete, or
+  // abandoned, or the process has ended. An error is permanent. A process that has an abandoned
+  // copy may still make it: it reads `from` until it has unmapped it, and writes into its own
+  // memory.
   absl::StatusOr<bool> Advance();
+  // The process has it. Until then Advance starts it in its turn.
+  bool started() const { return number_ != 0; }
+  // Advance would end it without a result.
+  bool abandoned() const { return abandoned_ != nullptr && *abandoned_; }
 
  private:
   GpuAddressSpace* process_;

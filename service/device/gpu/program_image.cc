@@ -170,10 +170,11 @@ class ImageWriter {
   }
   std::vector<kernels::LaneEntry> ReceiveLanes() {
     std::vector<kernels::LaneEntry> lanes;
-    for (const ProgramLanes::Lane& its : facts_.lanes.receives) {
+    for (const ProgramLanes::Lane& receive : facts_.lanes.receives) {
       kernels::LaneEntry& lane = lanes.emplace_back();
-      lane.steps = AddList(its.steps);
-      lane.all_open = std::ranges::none_of(its.steps, [&](uint16_t s) { return OpensLater(s); });
+      lane.steps = AddList(receive.steps);
+      lane.all_open =
+          std::ranges::none_of(receive.steps, [&](uint16_t s) { return OpensLater(s); });
     }
     return lanes;
   }

@@ -152,5 +152,39 @@ TEST_F(KernelCopiesTest, TheEndOfAProcessEndsTheCopiesThatItMakes) {
   EXPECT_EQ(errors_, std::vector<std::string>{""});
 }
 
+// More copies than one turn visits.
+TEST_F(KernelCopiesTest, AProcessThatDoesNotAnswerDelaysNoOther) {
+  const OwnedMemory from(Filled(100, 1)), to(Filled(100, 2)), other(Filled(100, 3));
+  LocalKernel silent;
+  silent.HoldCopies();
+  for (MemToken token = 1000; token < 2000; ++token)
+    copies_.Add({.from = WholeOf(from), .to = WholeOf(to), .process = &silent}, token);
+  for (int i = 0; i < 20; ++i) Poll();
+  copies_.Add({.from = WholeOf(from), .to = WholeOf(other), .process = &kernel_}, 7);
+  for (int i = 0; i < LocalKernel::kPollsToMap + 2; ++i) Poll();
+  EXPECT_EQ(order_, std::vector<MemToken>{7});
+}
+
+// Also those that wait behind one that the process does not take.
+TEST_F(KernelCopiesTest, AbandonedCopiesEndAlthoughTheProcessDoesNotAnswer) {
+  const OwnedMemory from(Filled(100, 1)), to(Filled(100, 2));
+  LocalKernel silent;
+  silent.HoldCopies();
+  bool abandoned = false;
+  for (MemToken token = 0; token < 200; ++token) {
+    copies_.Add({.from = WholeOf(from),
+                 .to = WholeOf(to),
+                 .process = &silent,
+                 .abandoned = token == 0 ? nullptr : &abandoned},
+                token);
+  }
+  for (int i = 0; i < 20; ++i) Poll();
+  EXPECT_TRUE(order_.empty());
+  abandoned = true;
+  for (int i = 0; i < 200; ++i) Poll();
+  EXPECT_EQ(order_.size(), 199u);
+  EXPECT_FALSE(copies_.idle());
+}
+
 }  // namespace kernel_copies_test
 }  // namespace mccs

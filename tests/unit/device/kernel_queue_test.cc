@@ -20,9 +20,9 @@ class KernelQueueTest : public ::testing::Test {
     shared_.published = shared_.finished = first;
     queue_.emplace(process_, shared_, first);
   }
-  void Publish() {
+  void Publish(uint64_t done_value = 0) {
     const uint64_t number = queue_->Reserve();
-    queue_->Publish(number, kernels::Command{}, short_form_);
+    queue_->Publish(number, kernels::Command{.done_value = done_value}, short_form_);
   }
   void Finish(uint64_t commands) { kernels::StoreWord(&shared_.finished, commands); }
   // The first 8 bytes of short command `number`; 0: it has no lines.
@@ -31,6 +31,8 @@ class KernelQueueTest : public ::testing::Test {
     const bool has = kernels::LoadLine(&shared_.short_command[0], kernels::ShortFlag(number), data);
     return has ? data : 0;
   }
+
+  bool Finished(uint64_t number) { return queue_->Finished(number); }
 
   kernels::CommandQueue shared_{};
   std::optional<KernelQueue> queue_;
@@ -70,6 +72,28 @@ TEST_F(KernelQueueTest, NoLineKeepsAFlagThatIsUsedAgain) {
   Finish(kLast + 2);
   Publish();
   EXPECT_EQ(FirstLine(kLast + 2), 9u);
+}
+
+// Kernels of earlier calls on the queue still run.
+TEST_F(KernelQueueTest, AKernelThatIsNotLaunchedEndsItsOwnCommandsAndLaterOnes) {
+  Begin(0);
+  for (const uint64_t call : {5, 6, 7}) Publish(call);
+  queue_->EndFrom(6);
+  EXPECT_FALSE(Finished(0));
+  EXPECT_TRUE(queue_->RunsCommand(0));
+  EXPECT_TRUE(Finished(1) && Finished(2));
+  EXPECT_FALSE(queue_->RunsCommand(1) || queue_->RunsCommand(2));
+  EXPECT_TRUE(queue_->Runs(5));
+  EXPECT_FALSE(queue_->Runs(6));
+  shared_.commands[0].done_value = 9;  // as a tenant may
+  EXPECT_FALSE(Finished(0));
+  Finish(1);
+  EXPECT_TRUE(Finished(0));
+  EXPECT_TRUE(queue_->RunsCommand(0));
+  queue_->EndFrom(8);
+  EXPECT_FALSE(queue_->Runs(6)) << "the first one counts";
+  queue_->End();
+  EXPECT_FALSE(queue_->Runs(5));
 }
 
 }  // namespace kernel_queue_test

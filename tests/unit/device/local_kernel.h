@@ -31,13 +31,16 @@ class LocalKernel final : public GpuAddressSpace {
     return reinterpret_cast<uint64_t>(on_gpu == on_gpu_.end() ? region.address() : on_gpu->second);
   }
   uint64_t StartCopy(uint64_t to, uint64_t from, uint64_t bytes) override {
+    if (holds_copies_) return copies_ < kMostHeld ? ++copies_ : 0;
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     return ++copies_;
   }
-  absl::StatusOr<bool> TakeCopied(uint64_t /*copy*/) override { return true; }
+  absl::StatusOr<bool> TakeCopied(uint64_t /*copy*/) override { return !holds_copies_; }
   void ForgetCopy(uint64_t /*copy*/) override {}
   bool alive() const override { return alive_; }
   void Die() { alive_ = false; }
+  // From now on it takes a few copies, and does not answer.
+  void HoldCopies() { holds_copies_ = true; }
   // The region cannot be mapped.
   void Reject(const Region& region, const absl::Status& why) { broken_[region.id()] = why; }
 
@@ -48,7 +51,8 @@ class LocalKernel final : public GpuAddressSpace {
   const kernels::CommandQueue& shared() const { return shared_; }
   bool Advance() { return alive_ && kernel_.Advance(); }
   bool mapping() const {
-    return std::ranges::any_of(asked_, [](const auto& its) { return its.second <= kPollsToMap; });
+    return std::ranges::any_of(asked_,
+                               [](const auto& asked) { return asked.second <= kPollsToMap; });
   }
 
   static constexpr int kPollsToMap = 3;
@@ -56,6 +60,8 @@ class LocalKernel final : public GpuAddressSpace {
  private:
   const KernelPlace place_;
   bool alive_ = true;
+  static constexpr uint64_t kMostHeld = 8;
+  bool holds_copies_ = false;
   uint64_t copies_ = 0;
   std::map<RegionId, int> asked_;
   std::map<RegionId, absl::Status> broken_;

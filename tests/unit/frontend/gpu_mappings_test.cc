@@ -116,6 +116,8 @@ TEST_F(GpuMappingsTest, AForgottenCopyMayStillBeAnswered) {
   answer.copy = answered;
   ASSERT_TRUE(mappings_.OnCopied(answer).ok());
   for (const uint64_t copy : {late, answered}) mappings_.ForgetCopy(copy);
+  ASSERT_EQ(Sent<wire::DropCopy>().size(), 1u);
+  EXPECT_EQ(Sent<wire::DropCopy>()[0].copy, late);
   answer.copy = late;
   EXPECT_TRUE(mappings_.OnCopied(answer).ok());
   EXPECT_FALSE(mappings_.OnCopied(answer).ok()) << "a second answer";

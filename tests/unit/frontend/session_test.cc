@@ -275,6 +275,7 @@ TEST_F(OpenSessionTest, AFailedGpuFailsTheCommunicatorOfItsRankOnAllRanks) {
   const auto& region = *reinterpret_cast<const wire::CommRegion*>(memory->data());
   wire::GpuFailed failed{};
   failed.comm_handle = second.comm_handle;
+  failed.ended = wire::EndedKernels::kAll;
   std::strncpy(failed.text, "GPU 7 has failed:\nXid 79", sizeof(failed.text) - 1);
   tenant_.Send(failed);
   ASSERT_TRUE(world_.RunUntil([&] { return region.failure.error.load() != 0; }, kNsPerSec));
@@ -283,7 +284,7 @@ TEST_F(OpenSessionTest, AFailedGpuFailsTheCommunicatorOfItsRankOnAllRanks) {
 }
 
 TEST_F(OpenSessionTest, AKernelThatCannotBeLaunchedFailsTheCommunicator) {
-  for (const auto ended : {wire::EndedKernels::kUnlaunched, wire::EndedKernels::kNone}) {
+  for (const auto ended : {wire::EndedKernels::kFromCall, wire::EndedKernels::kNone}) {
     const wire::CommInitReply reply = Init(MakeCommInit(*tenant_.GetUniqueId(), 1, 0));
     ASSERT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
     const auto memory = SharedRegion::Map(std::move(tenant_.fds().at(0)));

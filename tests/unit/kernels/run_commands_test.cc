@@ -432,6 +432,29 @@ TEST(RunCommands, AStopEndsAllBlocksInTheMiddle) {
   }
 }
 
+// Its stream goes on, although there is more to copy.
+TEST(RunCommands, AKernelThatHasEndedLeavesItsRemainingCopies) {
+  const std::vector<int> from(1000, 7);
+  std::vector<int> first(1000), second(1000);
+  auto queue = std::make_unique<kernels::CommandQueue>();
+  kernels::Command& command = queue->commands[0];
+  command.done_value = 1;
+  command.copies = 2;
+  for (std::vector<int>* to : {&first, &second}) {
+    command.copy[to == &second ? 1 : 0] = {.from = reinterpret_cast<uint64_t>(from.data()),
+                                           .to = reinterpret_cast<uint64_t>(to->data()),
+                                           .bytes = from.size() * sizeof(int)};
+  }
+  queue->published = 1;
+  Launch launch;
+  launch.End();
+  HostGrid grid({.blocks = 3}, *queue, launch.words, launch.done, 1);
+  grid.StartAll();
+  grid.Join();
+  EXPECT_EQ(first, from);
+  EXPECT_EQ(second, std::vector<int>(1000));
+}
+
 TEST(RunCommands, AStopEndsABlockThatWaitsForItsHelpers) {
   World world(1);
   Launch launch;

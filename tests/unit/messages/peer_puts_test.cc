@@ -265,7 +265,7 @@ class PutsIntoGpuTest : public PeerPutsTest {
     return on_gpu_.PollCopies(0).status();
   }
   void PollUntilIdle() {
-    for (int i = 0; i < 20 && on_gpu_.copying(0); ++i) ASSERT_TRUE(Poll().ok());
+    for (int i = 0; i < 20 && on_gpu_.has_kept(0); ++i) ASSERT_TRUE(Poll().ok());
   }
   bool Signalled() {
     std::vector<OpenMessage> done;
@@ -302,7 +302,7 @@ class PutsIntoGpuTest : public PeerPutsTest {
 
 TEST_F(PutsIntoGpuTest, TheProcessCopiesASliceBeforeItIsReleased) {
   const PeerPuts::Slice slice = Arrive(3, MessageTag::Kind::kPut, std::byte{7});
-  EXPECT_TRUE(on_gpu_.Holds(slice));
+  EXPECT_TRUE(on_gpu_.Keeps(slice));
   EXPECT_TRUE(on_gpu_.WritesInto(kOurs, 1));
   EXPECT_EQ(port_.memory[0], std::byte{0});
   EXPECT_TRUE(released_.empty());
@@ -323,7 +323,7 @@ TEST_F(PutsIntoGpuTest, ASignalWaitsForTheDataBeforeIt) {
   PeerPuts::Slice signal = Coming(0, 0);
   signal.number = 4;
   ASSERT_TRUE(on_gpu_.OnSlice(signal).ok());
-  EXPECT_TRUE(on_gpu_.Holds(signal));
+  EXPECT_TRUE(on_gpu_.Keeps(signal));
   EXPECT_FALSE(Signalled());
   PollUntilIdle();
   EXPECT_TRUE(Signalled());
@@ -355,7 +355,7 @@ TEST_F(PutsIntoGpuTest, AResentSliceForgetsItsFirstWindow) {
   slice.bytes = 0;
   slice.landing = Landing::kInSlot;
   ASSERT_TRUE(on_gpu_.OnSlice(slice, on_gpu_.Landed(0, slice.number)).ok());
-  EXPECT_FALSE(on_gpu_.copying(0));
+  EXPECT_FALSE(on_gpu_.has_kept(0));
 }
 
 }  // namespace peer_puts_test

@@ -198,7 +198,10 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       return OnRegister(session, Open<wire::RegisterBuffer>(bytes));
     case wire::MessageKind::kMemoryCopied:
       copied_ = Open<wire::MemoryCopied>(bytes);
+      copy_answers_.push_back(*copied_);
       break;
+    case wire::MessageKind::kMemoryUnmapped:
+      return;
     case wire::MessageKind::kMemoryMapped:
       mapped_ = Open<wire::MemoryMapped>(bytes);
       break;
@@ -497,20 +500,34 @@ void FakeDaemon::PutOnOneHost(std::vector<int> ranks) {
   on_host_ = std::move(ranks);
 }
 
-wire::MemoryMapped FakeDaemon::AskToMap(const wire::MapMemory& request) {
-  return Ask(request, mapped_);
+wire::MemoryMapped FakeDaemon::AskToMap(const wire::MapMemory& request, int fd) {
+  return Ask(request, mapped_, fd < 0 ? std::vector<int>() : std::vector{fd});
 }
 
 wire::MemoryCopied FakeDaemon::AskToCopy(const wire::CopyMemory& request) {
   return Ask(request, copied_);
 }
 
+template <typename Message>
+void FakeDaemon::SendMessage(const Message& message) {
+  std::lock_guard lock(mutex_);
+  Answer(*sessions_.back(), /*request=*/0, message);
+}
+template void FakeDaemon::SendMessage(const wire::CopyMemory&);
+template void FakeDaemon::SendMessage(const wire::DropCopy&);
+template void FakeDaemon::SendMessage(const wire::UnmapMemory&);
+
+std::vector<wire::MemoryCopied> FakeDaemon::CopyAnswers() {
+  std::lock_guard lock(mutex_);
+  return copy_answers_;
+}
+
 template <typename Request, typename Reply>
-Reply FakeDaemon::Ask(const Request& request, std::optional<Reply>& reply) {
+Reply FakeDaemon::Ask(const Request& request, std::optional<Reply>& reply, std::vector<int> fds) {
   {
     std::lock_guard lock(mutex_);
     reply.reset();
-    Answer(*sessions_.back(), /*request=*/0, request);
+    Answer(*sessions_.back(), /*request=*/0, request, std::move(fds));
   }
   for (;;) {
     {

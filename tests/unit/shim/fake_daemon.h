@@ -52,9 +52,13 @@ class FakeDaemon {
   // These ranks of the next communicators are on one host.
   void PutOnOneHost(std::vector<int> ranks);
   // Asks the newest process to map memory for its kernels, and waits for the answer.
-  wire::MemoryMapped AskToMap(const wire::MapMemory& request);
+  wire::MemoryMapped AskToMap(const wire::MapMemory& request, int fd = -1);
   // Asks it to copy host memory into its own, and waits for the answer.
   wire::MemoryCopied AskToCopy(const wire::CopyMemory& request);
+  // The same without waiting. CopiedBy: the answers so far, in their order.
+  template <typename Message>
+  void SendMessage(const Message& message);
+  std::vector<wire::MemoryCopied> CopyAnswers();
   // The next replies to GetUniqueId, CommInit and RegisterBuffer contain this error.
   void FailRequestsWith(wire::ErrorClass error) { request_error_ = error; }
   // The next replies to RegisterWindow contain this error.
@@ -88,7 +92,7 @@ class FakeDaemon {
  private:
   // Sends the newest process a request that is not a reply, and waits for the answer.
   template <typename Request, typename Reply>
-  Reply Ask(const Request& request, std::optional<Reply>& reply);
+  Reply Ask(const Request& request, std::optional<Reply>& reply, std::vector<int> fds = {});
   struct Session;
   struct KernelImageOffer {
     UniqueFd file;
@@ -205,6 +209,7 @@ class FakeDaemon {
   std::vector<int> on_host_;
   std::optional<wire::MemoryMapped> mapped_;
   std::optional<wire::MemoryCopied> copied_;
+  std::vector<wire::MemoryCopied> copy_answers_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

@@ -10,6 +10,7 @@ namespace mccs {
 namespace gpu_failure_test {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -50,8 +51,9 @@ TEST_F(GpuFailureTest, FailsTheCommunicatorsOfTheGpuAndNamesIt) {
 TEST_F(GpuFailureTest, IsReportedOnce) {
   MakeRanks(1);
   test_cuda::Fail("cuLaunchKernel", CUDA_ERROR_ILLEGAL_ADDRESS);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(Reduce(comms_[0]), ncclUnhandledCudaError);
+  EXPECT_EQ(Reduce(comms_[0]), ncclUnhandledCudaError);
   EXPECT_THAT(LastError(), HasSubstr("compute-sanitizer"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Reduce(comms_[0]), ncclRemoteError) << "it has failed";
   test_cuda::Fail("cuLaunchKernel", CUDA_SUCCESS);
   AddCommunicator();  // Its messages come after the report.
   EXPECT_EQ(daemon_.GpuFailures().size(), 1u);
@@ -71,6 +73,32 @@ TEST_F(GpuFailureTest, ALaunchThatFailsAfterItsCallWasPostedFailsItsCommunicator
   EXPECT_EQ(failure.comm_handle, 0u) << "the other one on this GPU works";
   EXPECT_EQ(failure.ended, wire::EndedKernels::kNone) << "only the kernel that waits is missing";
   EXPECT_THAT(failure.text, AllOf(HasSubstr("CUDA device 0: "), HasSubstr("OUT_OF_RESOURCES")));
+}
+
+// Before the daemon has heard of it: a later kernel would take the commands of the missing one.
+TEST_F(GpuFailureTest, ALaunchThatFailsEndsLaterCallsAtOnce) {
+  MakeRanks(1);
+  test_cuda::Fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(Reduce(comms_[0]), ncclUnhandledCudaError);
+  test_cuda::Fail("cuLaunchKernel", CUDA_SUCCESS);
+  EXPECT_EQ(Reduce(comms_[0]), ncclRemoteError);
+  EXPECT_THAT(LastError(), HasSubstr("rank 0: CUDA device 0: "));
+}
+
+// A report of one kind does not keep one of the other kind from being sent.
+TEST_F(GpuFailureTest, AGpuThatFailsAfterALaunchIsReported) {
+  MakeRanks(1);       // handle 0
+  AddCommunicator();  // handle 1, on the same GPU
+  test_cuda::Fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(Reduce(comms_[0]), ncclUnhandledCudaError);
+  test_cuda::Fail("cuLaunchKernel", CUDA_ERROR_ECC_UNCORRECTABLE);
+  EXPECT_EQ(Reduce(comms_[1]), ncclUnhandledCudaError);
+  ASSERT_TRUE(Eventually([&] { return daemon_.GpuFailures().size() == 3; }));
+  std::vector<wire::EndedKernels> of_first;
+  for (const wire::GpuFailed& failure : daemon_.GpuFailures()) {
+    if (failure.comm_handle == 0) of_first.push_back(failure.ended);
+  }
+  EXPECT_THAT(of_first, ElementsAre(wire::EndedKernels::kNone, wire::EndedKernels::kAll));
 }
 
 TEST_F(GpuFailureTest, OtherErrorsFailOnlyTheCall) {

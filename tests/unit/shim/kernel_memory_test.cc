@@ -1,9 +1,12 @@
 // Memory that the daemon asks a process to map for its kernels.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <string>
 #include <vector>
 
+#include "base/shared_region.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -123,6 +126,113 @@ TEST_F(KernelMemoryTest, CopiesAlthoughStreamsOfTheProgramBlockAllHardwareQueues
   std::atomic_ref(*word).store(1);
   for (CUstream stream : streams) EXPECT_TRUE(test_cuda::Synchronize(stream));
   EXPECT_THAT(Read(window, 1), testing::ElementsAre(7));
+}
+
+// A copy that a call of CUDA holds up, and copies behind it.
+class HeldCopiesTest : public KernelMemoryTest {
+ protected:
+  void SetUp() override {
+    KernelMemoryTest::SetUp();
+    held_ = Buffer<int>({0});
+    test_cuda::HoldCopiesTo(held_);
+    Copy(1, held_);
+    // The thread has taken it, and takes no other ones until it has ended.
+    ASSERT_TRUE(Eventually([&] { return test_cuda::HasHeldCopy(); }));
+  }
+  void TearDown() override {
+    test_cuda::ReleaseCopies();
+    KernelMemoryTest::TearDown();
+  }
+  void Copy(uint64_t number, int* to) {
+    wire::CopyMemory request{};
+    request.copy = number;
+    request.to = reinterpret_cast<uint64_t>(to);
+    request.from = reinterpret_cast<uint64_t>(&arrived_);
+    request.bytes = sizeof(int);
+    daemon_.SendMessage(request);
+  }
+  // In the order of their answers.
+  std::vector<uint64_t> RunAll(size_t copies) {
+    test_cuda::ReleaseCopies();
+    EXPECT_TRUE(Eventually([&] { return daemon_.CopyAnswers().size() == copies; }));
+    std::vector<uint64_t> made;
+    for (const wire::MemoryCopied& answer : daemon_.CopyAnswers()) {
+      if (answer.status.error == wire::ErrorClass::kNone) made.push_back(answer.copy);
+    }
+    return made;
+  }
+
+  int arrived_ = 7;
+  int* held_ = nullptr;
+};
+
+TEST_F(HeldCopiesTest, ACopyThatIsDroppedDoesNotBegin) {
+  int* window = Buffer<int>({0, 0});
+  Copy(2, window);
+  Copy(3, window + 1);
+  wire::DropCopy drop{};
+  for (const uint64_t copy : {1, 2}) {  // the first one runs
+    drop.copy = copy;
+    daemon_.SendMessage(drop);
+  }
+  MapOwn(window, 0);  // answered after the messages before it
+  EXPECT_THAT(RunAll(3), testing::ElementsAre(1, 3));
+  EXPECT_THAT(Read(window, 2), testing::ElementsAre(0, 7));
+}
+
+TEST_F(HeldCopiesTest, FreedMemoryIsNotWritten) {
+  int* freed = Buffer<int>({0, 0});
+  int* window = Buffer<int>({0});
+  Copy(2, freed + 1);
+  Copy(3, window);
+  MapOwn(window, 0);
+  // The driver waits for the stream of the copy that runs, after the library has dropped the
+  // others.
+  auto free = std::async(std::launch::async, [&] { return ncclMemFree(freed); });
+  EXPECT_EQ(free.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  EXPECT_THAT(RunAll(3), testing::ElementsAre(1, 3));
+  EXPECT_EQ(free.get(), ncclSuccess);
+}
+
+TEST_F(HeldCopiesTest, TheEndOfAWindowWaitsForTheCopyThatRuns) {
+  ncclWindow_t window = nullptr;
+  ASSERT_EQ(ncclCommWindowRegister(comms_[0], held_, sizeof(int), &window, 0), ncclSuccess);
+  auto ended =
+      std::async(std::launch::async, [&] { return ncclCommWindowDeregister(comms_[0], window); });
+  EXPECT_EQ(ended.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  test_cuda::ReleaseCopies();
+  EXPECT_EQ(ended.get(), ncclSuccess);
+  EXPECT_THAT(RunAll(1), testing::ElementsAre(1));
+}
+
+// The daemon has unmapped it at its end; the copy is late.
+TEST_F(HeldCopiesTest, ACopyKeepsItsSource) {
+  absl::StatusOr<SharedRegion> source = SharedRegion::Create("source", 4096);
+  ASSERT_TRUE(source.ok());
+  *reinterpret_cast<int*>(source->data()) = 9;
+  wire::MapMemory request{};
+  request.memory = 5;
+  request.bytes = source->bytes();
+  request.kind = wire::ExportKind::kHostMemory;
+  const UniqueFd fd = source->TakeFd();
+  const size_t registered = test_cuda::registered_host_ranges();
+  const wire::MemoryMapped mapped = daemon_.AskToMap(request, fd.get());
+  ASSERT_EQ(mapped.status.error, wire::ErrorClass::kNone) << mapped.status.text;
+  int* window = Buffer<int>({0});
+  wire::CopyMemory copy{};
+  copy.copy = 2;
+  copy.to = reinterpret_cast<uint64_t>(window);
+  copy.from = mapped.address;
+  copy.bytes = sizeof(int);
+  daemon_.SendMessage(copy);
+  wire::UnmapMemory unmap{};
+  unmap.memory = 5;
+  daemon_.SendMessage(unmap);
+  MapOwn(window, 0);
+  EXPECT_EQ(test_cuda::registered_host_ranges(), registered + 1);
+  EXPECT_THAT(RunAll(2), testing::ElementsAre(1, 2));
+  EXPECT_THAT(Read(window, 1), testing::ElementsAre(9));
+  EXPECT_TRUE(Eventually([&] { return test_cuda::registered_host_ranges() == registered; }));
 }
 
 TEST_F(KernelMemoryTest, ACopyForAGpuWithoutCommunicatorIsAnError) {

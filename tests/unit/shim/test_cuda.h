@@ -71,6 +71,8 @@ std::vector<Enqueued> EnqueuedOn(CUstream stream);
 // From now on a stream waits before it copies to this address, until ReleaseCopies.
 void HoldCopiesTo(const void* address);
 void ReleaseCopies();
+// A copy to it is in a stream.
+bool HasHeldCopy();
 
 // Objects since Reset that are not yet released.
 size_t allocations();   // of cuMemAlloc

@@ -33,6 +33,11 @@ void HoldCopiesTo(const void* address) {
   std::atomic_ref(*Gate()).store(0);
   std::lock_guard lock(TheWorld().mutex);
   TheWorld().held_destination = reinterpret_cast<CUdeviceptr>(address);
+  TheWorld().has_held_copy = false;
+}
+
+bool HasHeldCopy() {
+  return WithWorld([](World& world) { return world.has_held_copy; });
 }
 
 void ReleaseCopies() {
@@ -180,6 +185,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
   if (WithWorld([=](World& world) { return world.held_destination == to; })) {
     cuStreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(mccs::test_cuda::Gate()), 1,
                         CU_STREAM_WAIT_VALUE_EQ);
+    WithWorld([](World& world) { world.has_held_copy = true; });
   }
   return Record(MCCS_NEXT(cuMemcpyAsync)(to, from, bytes, stream), stream,
                 {.kind = Enqueued::kCopy, .address = to, .value = bytes, .source = from});

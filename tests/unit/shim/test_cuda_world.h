@@ -44,6 +44,7 @@ struct World {
   bool gpus_separated = false;
   std::map<CUstream, unsigned long long> stream_ids;
   CUdeviceptr held_destination = 0;
+  bool has_held_copy = false;
 };
 
 inline World& TheWorld() {
