@@ -22,7 +22,9 @@ class KernelQueueTest : public ::testing::Test {
   }
   void Publish(uint64_t done_value = 0) {
     const uint64_t number = queue_->Reserve();
-    queue_->Publish(number, kernels::Command{.done_value = done_value}, short_form_);
+    kernels::Command command{};
+    command.done_value = done_value;
+    queue_->Publish(number, command, short_form_);
   }
   void Finish(uint64_t commands) { kernels::StoreWord(&shared_.finished, commands); }
   // The first 8 bytes of short command `number`; 0: it has no lines.
