@@ -1,0 +1,89 @@
+#include "trust/grpc/credentials.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+using grpc::experimental::TlsCustomVerificationCheckRequest;
+
+// How often gRPC looks for new files.
+constexpr unsigned kRefreshSeconds = 5;
+
+std::string ToStd(grpc::string_ref text) { return std::string(text.data(), text.size()); }
+
+class ControllerVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ControllerVerifier(std::string domain)
+      : controller_{std::move(domain), Identity::Kind::kController, ""} {}
+  ~ControllerVerifier() override = default;
+
+  bool Verify(TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* result) override {
+    const std::vector<grpc::string_ref> uris = request->uri_names();
+    const std::string uri = uris.size() == 1 ? ToStd(uris.front()) : "";
+    const absl::StatusOr<Identity> peer = ParseIdentity(uri);
+    if (peer.ok() && *peer == controller_) return true;
+    *result = grpc::Status(
+        grpc::StatusCode::UNAUTHENTICATED,
+        absl::StrCat("the server's certificate is of '", ToStd(request->common_name()), "' (",
+                     uri.empty() ? "no SPIFFE id" : uri, "), not of the controller ",
+                     ToString(controller_), ": check the controller's address and certificate"));
+    return true;
+  }
+  void Cancel(TlsCustomVerificationCheckRequest* /*request*/) override {}
+
+ private:
+  const Identity controller_;
+};
+
+std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> Watch(const TlsFiles& files) {
+  return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      files.key, files.certificate, files.authority, kRefreshSeconds);
+}
+
+void WatchBoth(grpc::experimental::TlsCredentialsOptions* options) {
+  options->watch_root_certs();
+  options->watch_identity_key_cert_pairs();
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files) {
+  grpc::experimental::TlsServerCredentialsOptions options(Watch(files));
+  WatchBoth(&options);
+  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.set_certificate_verifier(std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsFiles& files,
+                                                                const std::string& domain) {
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(Watch(files));
+  WatchBoth(&options);
+  options.set_verify_server_certs(true);
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(domain));
+  return grpc::experimental::TlsCredentials(options);
+}
+
+std::optional<Identity> PeerOf(const grpc::AuthContext& context) {
+  const std::vector<grpc::string_ref> uris = context.FindPropertyValues("peer_spiffe_id");
+  if (!context.IsPeerAuthenticated() || uris.size() != 1) return std::nullopt;
+  absl::StatusOr<Identity> peer = ParseIdentity(ToStd(uris.front()));
+  return peer.ok() ? std::optional(*std::move(peer)) : std::nullopt;
+}
+
+}  // namespace mccs
