@@ -37,9 +37,7 @@ def trace(hosts):
     call(BIN / "mccs-lab", "up", "--name", lab, "--hosts", hosts, "--gpus", RANKS // hosts)
     job = None
     try:
-        status, = json.loads(call(BIN / "mccs-lab", "status", "--name", lab, "-o", "json"))
-        controller, = (each["endpoint"] for each in status["daemons"] if each["name"] == "controller")
-        mccsctl = [BIN / "mccsctl", "--controller", controller]
+        mccsctl = [BIN / "mccs-lab", "exec", "--name", lab, "h0", "--", BIN / "mccsctl"]
         job = subprocess.Popen([BIN / "mccs-lab", "run", "--name", lab, "--ranks", str(hosts), "--ranks-per-host", "1",
                                 "--", BIN / "call_latency", str(BYTES), str(CALLS), "-g", str(RANKS // hosts)],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -293,7 +293,8 @@ int RunController(const Load& load, int from_agents, int to_agents) {
   MCCS_CHECK(catalog.ok());
   SharedCoordinator coordinator({.heartbeat_timeout_ns = kHeartbeatTimeoutNs, .version = "bench"},
                                 &clock, log.get());
-  auto server = ControllerServer::Start("127.0.0.1:0", &coordinator, catalog->get());
+  const Access access(Access::Clients::kAnyone);
+  auto server = ControllerServer::Start("127.0.0.1:0", {}, &access, &coordinator, catalog->get());
   MCCS_CHECK(server.ok());
   std::atomic<bool> stop = false;
   std::thread ticks([&] {

@@ -1,15 +1,46 @@
 #include "controller/config.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/endpoint.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
+#include "trust/tls_fields.h"
 
 namespace mccs {
 
 namespace {
+
+std::vector<OperatorRole> ReadOperators(YamlReader* yaml) {
+  std::vector<OperatorRole> operators;
+  for (YamlReader& entry : yaml->Children("operators")) {
+    OperatorRole read;
+    std::string role;
+    entry.Field("name", &read.name, Need::kRequired);
+    entry.Field("role", &role, Need::kRequired);
+    entry.Field("tenants", &read.tenants);
+    if (const absl::Status name = CheckIdentityName(read.name); entry.Has("name") && !name.ok())
+      entry.Reject("name", std::string(name.message()));
+    const std::optional<Role> parsed = ParseRole(role);
+    if (entry.Has("role") && !parsed.has_value())
+      entry.Reject("role", absl::StrCat("unknown role '", role,
+                                        "': expected viewer, tenant-admin or admin"));
+    read.role = parsed.value_or(Role::kViewer);
+    if (entry.Has("tenants") && read.role != Role::kTenantAdmin)
+      entry.Reject("tenants", "only a tenant-admin has tenants");
+    if (read.role == Role::kTenantAdmin && read.tenants.empty())
+      entry.Reject("role", "a tenant-admin needs `tenants`, a list of names of Tenants");
+    const bool again =
+        std::ranges::find(operators, read.name, &OperatorRole::name) != operators.end();
+    if (again) entry.Reject("name", absl::StrCat("operator ", read.name, " has a role already"));
+    operators.push_back(std::move(read));
+  }
+  return operators;
+}
 
 // The reader collects errors.
 void Read(YamlReader yaml, ControllerConfig* config) {
@@ -27,6 +58,11 @@ void Read(YamlReader yaml, ControllerConfig* config) {
   yaml.Parsed("heartbeat_timeout", "duration", "a duration, such as 5s or 200ms", take_timeout,
               Need::kOptional, timeout);
   yaml.Field("calibrate_costs", &config->calibrate_costs);
+  YamlReader tls = yaml.Child("tls");
+  ReadTlsFiles(std::move(tls), &config->tls);
+  std::vector<OperatorRole> operators = ReadOperators(&yaml);
+  if (yaml.Has("operators")) config->operators = std::move(operators);
+  yaml.Field("insecure", &config->insecure);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Reject(key, std::string(status.message()));
   };
@@ -52,6 +88,25 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
   MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
   Read(yaml, config);
   return yaml.Finish();
+}
+
+namespace {
+
+bool ListensOnLoopback(const std::string& address) {
+  const absl::StatusOr<Endpoint> listen = ParseEndpoint(address);
+  return listen.ok() && IsLoopbackAddress(listen->host);
+}
+
+}  // namespace
+
+absl::Status CheckExposure(const ControllerConfig& config) {
+  if (!config.tls.empty() || config.insecure || ListensOnLoopback(config.listen))
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "other machines can reach ", config.listen,
+      ", and without `tls` each of them could change "
+      "policies: make certificates with `mccs-controller init-ca DIR` and set `tls`, listen on "
+      "127.0.0.1 only, or set `insecure: true` if the network is trusted"));
 }
 
 std::vector<YamlKey> ControllerConfigKeys() {

@@ -12,23 +12,32 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/yaml_config.h"
+#include "controller/state/operator_roles.h"
+#include "trust/tls_files.h"
 
 namespace mccs {
 
 struct ControllerConfig {
-  std::string listen = "0.0.0.0:7500";
+  std::string listen = "127.0.0.1:7500";
   std::string state_dir;       // directory; empty: no files are written
   std::string store;           // file; empty: state is kept in memory
   std::string metrics_listen;  // HTTP address for Prometheus; empty: none
   LogLevel log_level = LogLevel::kInfo;
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   bool calibrate_costs = true;
+  TlsFiles tls;
+  std::vector<OperatorRole> operators = {FirstOperator()};
+  bool insecure = false;  // serve other machines without `tls`
 };
 
 inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
 
 // kInvalidArgument or kNotFound, with one line per error: place and cause.
 absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
+
+// kFailedPrecondition: the address is reachable for other machines, and clients would not have to
+// prove who they are.
+absl::Status CheckExposure(const ControllerConfig& config);
 
 // All keys that ReadControllerConfig accepts.
 std::vector<YamlKey> ControllerConfigKeys();

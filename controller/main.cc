@@ -11,6 +11,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,8 +26,10 @@
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "base/yaml_config.h"
+#include "controller/api/access.h"
 #include "controller/api/metrics.h"
 #include "controller/api/server.h"
+#include "controller/certificate_commands.h"
 #include "controller/config.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/objects/read_objects.h"
@@ -36,6 +39,8 @@
 #include "controller/store/counting_store.h"
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
+#include "trust/certificate_directory.h"
+#include "trust/tls_files.h"
 
 namespace mccs {
 namespace {
@@ -50,6 +55,8 @@ struct CommandLine {
   std::string metrics_listen;
   std::string log_level;
   std::string heartbeat_timeout;
+  std::string tls;
+  bool insecure = false;
   bool print_keys = false;
 };
 
@@ -60,7 +67,8 @@ void Declare(CLI::App* app, CommandLine* line) {
                   "heartbeat_timeout (as the options below) and calibrate_costs")
       ->type_name("FILE");
   app->add_option("--listen", line->listen,
-                  "Address for daemons and operators (default 0.0.0.0:7500); port 0: any free port")
+                  "Address for daemons and operators (default 127.0.0.1:7500, which other machines "
+                  "cannot reach); port 0: any free port")
       ->type_name("ADDRESS:PORT");
   app->add_option(
          "--state-dir", line->state_dir,
@@ -79,6 +87,12 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
                   "Time without a message after which a host counts as lost (default 5s)")
       ->type_name("TIME");
+  app->add_option("--tls", line->tls,
+                  "Directory with ca.crt, tls.crt and tls.key: daemons and operators must have "
+                  "certificates (default: none)")
+      ->type_name("DIR");
+  app->add_flag("--insecure", line->insecure,
+                "Serve other machines without certificates: each of them may change everything");
   app->add_flag("--print-keys", line->print_keys,
                 "Print the keys of the configuration and the fields of objects, for the reference")
       ->group("");
@@ -113,7 +127,22 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
     MCCS_ASSIGN_OR_RETURN(config.heartbeat_timeout_ns,
                           ParseHeartbeatTimeout(line.heartbeat_timeout));
   }
+  if (!line.tls.empty()) config.tls = TlsFilesIn(line.tls);
+  if (line.insecure) config.insecure = true;
+  MCCS_RETURN_IF_ERROR(CheckExposure(config));
   return config;
+}
+
+// Whom the controller serves. Errors as of CheckTlsFiles and CheckKind.
+absl::StatusOr<std::unique_ptr<Access>> MakeAccess(const ControllerConfig& config,
+                                                   const WallClock& clock) {
+  if (config.tls.empty()) return std::make_unique<Access>(Access::Clients::kAnyone);
+  MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
+                        CheckTlsFiles(config.tls, clock.Now() / kNsPerSec));
+  MCCS_RETURN_IF_ERROR(CheckKind(facts, Identity::Kind::kController, "mccs-controller"));
+  auto access = std::make_unique<Access>(Access::Clients::kProven, facts.identity.domain);
+  access->SetOperators(config.operators);
+  return access;
 }
 
 // Endpoint for programs on this machine: a wildcard address becomes loopback.
@@ -210,8 +239,17 @@ int Run(const ControllerConfig& config) {
     log->Error(std::string(restored.message()));
     return kExitFailed;
   }
-  absl::StatusOr<std::unique_ptr<ControllerServer>> server =
-      ControllerServer::Start(config.listen, &coordinator, catalog->get());
+  const absl::StatusOr<std::unique_ptr<Access>> access = MakeAccess(config, wall_clock);
+  if (!access.ok()) {
+    log->Error(std::string(access.status().message()));
+    return kExitFailed;
+  }
+  if (config.tls.empty()) {
+    log->Warning("clients need no certificates: everybody who reaches ", config.listen,
+                 " may change everything");
+  }
+  absl::StatusOr<std::unique_ptr<ControllerServer>> server = ControllerServer::Start(
+      config.listen, config.tls, access->get(), &coordinator, catalog->get());
   if (!server.ok()) {
     log->Error(std::string(server.status().message()));
     return kExitFailed;
@@ -267,12 +305,14 @@ int Main(int argc, char** argv) {
       "The controller of an MCCS cluster: daemons register with it, and it chooses rings and "
       "routes.");
   Declare(&app, &line);
+  const CertificateCommands certificates(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitBadConfiguration;
   }
   if (line.print_keys) return PrintAllKeys();
+  if (const std::optional<int> status = certificates.Run(SystemWallClock())) return *status;
   const absl::StatusOr<ControllerConfig> config = Configure(line);
   if (!config.ok()) {
     std::fprintf(stderr, "mccs-controller: %s\n", std::string(config.status().message()).c_str());

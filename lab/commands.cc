@@ -48,12 +48,14 @@ absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
   MCCS_RETURN_IF_ERROR(CheckTenant(lab, tenant));
   const std::string socket =
       lab.has_vms() ? VmSocket(tenant) : caller.directories.PathsOf(lab.name).Socket(host, tenant);
-  return HostVariables({.host = host,
-                        .socket = socket,
-                        .controller_endpoint = lab.daemons.front().endpoint,
-                        .gpus = daemon->gpus,
-                        .has_network = lab.has_network()},
-                       products.preload, caller.environment);
+  return HostVariables(
+      {.host = host,
+       .socket = socket,
+       .controller_endpoint = lab.daemons.front().endpoint,
+       .operator_certificate = caller.directories.PathsOf(lab.name).OperatorCertificate(),
+       .gpus = daemon->gpus,
+       .has_network = lab.has_network()},
+      products.preload, caller.environment);
 }
 
 HostIdentity HostOf(const Caller& caller, const LabState& lab, const std::string& host) {
@@ -175,7 +177,9 @@ absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std:
       Spawn({.file = plan.products.mccsctl,
              .argv = {"mccsctl", "apply", "-f", file},
              .environment =
-                 With(caller.environment, {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}}),
+                 With(caller.environment,
+                      {{"MCCS_CONTROLLER", lab.daemons.front().endpoint},
+                       {"MCCS_TLS", caller.directories.PathsOf(plan.name).OperatorCertificate()}}),
              .place = place}));
   int status = 0;
   while (waitpid(mccsctl, &status, 0) < 0 && errno == EINTR) {

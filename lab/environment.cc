@@ -96,6 +96,7 @@ Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& 
   Variables variables = {{"LD_PRELOAD", all},
                          {"MCCS_SOCKET", facts.socket},
                          {"MCCS_CONTROLLER", facts.controller_endpoint},
+                         {"MCCS_TLS", facts.operator_certificate},
                          {"MCCS_EMULATED_GPUS", absl::StrCat(facts.gpus)},
                          {"MCCS_EMULATED_HOST", facts.host}};
   if (!facts.has_network) AddDefault(callers, "GLOO_SOCKET_IFNAME", "lo", &variables);

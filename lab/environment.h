@@ -43,6 +43,7 @@ struct HostFacts {
   std::string host;
   std::string socket;
   std::string controller_endpoint;
+  std::string operator_certificate;  // its directory
   int32_t gpus = 0;
   bool has_network = false;  // its own network; its name resolves to its first NIC
 };

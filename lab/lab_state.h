@@ -120,6 +120,10 @@ struct LabPaths {
   // Only in labs of virtual machines: what the agents require of requests, and the directory of a
   // machine, with its console and the script that it runs.
   std::string AgentKey() const { return root + "/agent.key"; }
+  // The lab's certificate authority, and the certificate of an operator who may do everything.
+  std::string Authority() const { return root + "/certificates"; }
+  static constexpr char kOperator[] = "admin";  // the name for which the controller has a role
+  std::string OperatorCertificate() const { return Authority() + "/operators/" + kOperator; }
   std::string VmDirectory(std::string_view host) const;
   std::string DaemonDirectory(std::string_view daemon) const;
   // The socket of a tenant (mccs-lab up --tenants); empty: the common one.

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "lab/certificates.h"
 #include "lab/child_processes.h"
 #include "lab/fabric.h"
 #include "lab/host_identity.h"
@@ -79,7 +80,8 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
   return WriteFolder(paths, kControllerName,
                      absl::StrCat("listen: ", listen, "\n",
                                   "metrics_listen: ", listen.substr(0, listen.rfind(':')), ":0\n",
-                                  "state_dir: ", paths.DaemonDirectory(kControllerName), "\n"));
+                                  "state_dir: ", paths.DaemonDirectory(kControllerName), "\n",
+                                  ControllerTlsLines(paths)));
 }
 
 // MCCS_GPU=emulated: kernels of the tenants run collectives, on the emulated GPUs.
@@ -103,6 +105,7 @@ absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const La
                    "metrics_listen: ", host.address, ":0\n",
                    "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
                    "controller: ", controller_endpoint, "\n",              //
+                   HostTlsLines(paths, host.name),                         //
                    "gpus: ", host.gpus, "\n",                              //
                    "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
                    "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n", "log_level: info\n",
@@ -161,6 +164,7 @@ void Launcher::AddDaemon(std::string name, std::string address, int32_t gpus) {
 absl::Status Launcher::Start() {
   MCCS_RETURN_IF_ERROR(WriteState(paths_, state_));
   MCCS_RETURN_IF_ERROR(StartNetwork());
+  MCCS_RETURN_IF_ERROR(WriteCertificates(paths_, plan_.hosts));
   DaemonState& controller = state_.daemons.front();
   MCCS_RETURN_IF_ERROR(WriteControllerFiles(
       paths_, absl::StrCat(controller.address, ":", HasOwnNetwork(plan_) ? kControllerPort : 0)));

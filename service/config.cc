@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
+#include "trust/tls_fields.h"
 
 namespace mccs {
 namespace {
@@ -196,6 +197,7 @@ Config Read(YamlReader yaml) {
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);
   yaml.Field("controller", &config.controller);
+  ReadTlsFiles(yaml.Child("tls"), &config.tls);
   yaml.Field("topology", &config.topology);
   yaml.Field("metrics_listen", &config.metrics_listen);
   yaml.Field("gpus", &config.gpus);

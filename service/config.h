@@ -10,6 +10,7 @@
 #include "base/yaml_config.h"
 #include "service/daemon.h"
 #include "service/rdma_devices.h"
+#include "trust/tls_files.h"
 
 namespace mccs {
 
@@ -35,6 +36,7 @@ struct Config {
   std::string advertise;                // empty: derived from listen
   std::string state_dir = "/run/mccs";
   std::string controller;      // empty: none
+  TlsFiles tls;                // this host's; empty: none
   std::string metrics_listen;  // HTTP, for Prometheus; numeric after ReadConfig; empty: none
   int gpus = 8;
   int workers = -1;  // threads of the host-memory device; −1: chosen from the number of cores

@@ -202,6 +202,22 @@ std::unique_ptr<GpuWatch> WatchGpus(const Config& config, Agent* agent, Log& log
       }});
 }
 
+// The trust domain of this host's certificate; empty: it has none. Errors as of CheckTlsFiles and
+// CheckKind; kPermissionDenied: it is another host's.
+absl::StatusOr<std::string> TrustDomain(const Config& config, const std::string& host,
+                                        const WallClock& clock) {
+  if (config.tls.empty()) return std::string();
+  MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
+                        CheckTlsFiles(config.tls, clock.Now() / kNsPerSec));
+  MCCS_RETURN_IF_ERROR(CheckKind(facts, Identity::Kind::kHost, "mccsd"));
+  if (facts.identity.name == host) return facts.identity.domain;
+  return absl::PermissionDeniedError(
+      absl::StrCat(config.tls.certificate, " is the certificate of host ", facts.identity.name,
+                   ", and this is host ", host,
+                   ": install its certificate, or correct `host` in mccsd's "
+                   "configuration"));
+}
+
 absl::Status Serve(const Config& config, Log& log) {
   RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
@@ -242,6 +258,7 @@ absl::Status Serve(const Config& config, Log& log) {
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
+  MCCS_ASSIGN_OR_RETURN(const std::string domain, TrustDomain(config, inventory.name, wall_clock));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
   const RdmaSurvey survey = SurveyRdma(config.rdma, listen, inventory);
   MCCS_ASSIGN_OR_RETURN(OpenedRdma rdma,
@@ -263,6 +280,8 @@ absl::Status Serve(const Config& config, Log& log) {
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
     agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
+                                                 .tls = config.tls,
+                                                 .domain = domain,
                                                  .version = MCCS_VERSION,
                                                  .wake = wake_engine,
                                                  .prober = std::make_unique<RawProber>(),

@@ -1,4 +1,4 @@
-// What a certificate says: its holder, its issuer's name and its time.
+// The content of a certificate: its holder, its issuer's name and its time.
 //
 // THREAD: any. Pure.
 #ifndef MCCS_TRUST_CERTIFICATE_H_

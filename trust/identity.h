@@ -1,4 +1,4 @@
-// Who a certificate names: one of the parts of a cluster, as a SPIFFE id
+// The holder of a certificate: one of the parts of a cluster, as a SPIFFE id
 // (https://spiffe.io/docs/latest/spiffe-specs/spiffe-id).
 //
 //   spiffe://DOMAIN/controller

@@ -14,7 +14,7 @@ OpensslPointer<BIO> Reader(std::string_view text) {
   return OpensslPointer<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// A key with a passphrase is none: nobody could enter it.
+// A key with a passphrase is rejected: daemons have no person to enter it.
 int NoPassphrase(char* /*buffer*/, int /*bytes*/, int /*writes*/, void* /*context*/) { return -1; }
 
 }  // namespace

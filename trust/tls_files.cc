@@ -2,36 +2,17 @@
 
 #include <openssl/x509_vfy.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "trust/openssl_pointers.h"
+#include "trust/read_file.h"
 
 namespace mccs {
 namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& what, const std::string& path) {
-  if (path.empty())
-    return absl::InvalidArgumentError(absl::StrCat("tls: the file of the ", what, " is not set"));
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    const int error = errno;
-    const std::string message =
-        absl::StrCat("tls: cannot read the ", what, " ", path, ": ",
-                     file ? std::string("the file is empty") : std::string(strerror(error)));
-    return error == EACCES   ? absl::PermissionDeniedError(message)
-           : error == ENOENT ? absl::NotFoundError(message)
-                             : absl::InvalidArgumentError(message);
-  }
-  return text.str();
-}
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
@@ -74,9 +55,10 @@ std::string WhyNotIssued(const std::vector<OpensslPointer<X509>>& authorities,
 
 absl::StatusOr<CertificateFacts> CheckTlsFiles(const TlsFiles& files, int64_t now_s) {
   MCCS_ASSIGN_OR_RETURN(const std::string authority_pem,
-                        ReadFile("certificate authority", files.authority));
-  MCCS_ASSIGN_OR_RETURN(const std::string chain_pem, ReadFile("certificate", files.certificate));
-  MCCS_ASSIGN_OR_RETURN(const std::string key_pem, ReadFile("private key", files.key));
+                        ReadTextFile("the certificate authority", files.authority));
+  MCCS_ASSIGN_OR_RETURN(const std::string chain_pem,
+                        ReadTextFile("the certificate", files.certificate));
+  MCCS_ASSIGN_OR_RETURN(const std::string key_pem, ReadTextFile("the private key", files.key));
   MCCS_ASSIGN_OR_RETURN(const auto authorities, ReadAll(files.authority, authority_pem));
   MCCS_ASSIGN_OR_RETURN(const auto chain, ReadAll(files.certificate, chain_pem));
   const OpensslPointer<EVP_PKEY> key = KeyFromPem(key_pem);

@@ -23,7 +23,8 @@ constexpr size_t kMaxWaitingMessages = 4096;
 class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>,
                           public std::enable_shared_from_this<AgentStream> {
  public:
-  AgentStream(AgentHub* hub, AgentKey key) : hub_(hub), key_(key) {}
+  AgentStream(AgentHub* hub, AgentKey key, std::shared_ptr<const grpc::AuthContext> client)
+      : hub_(hub), key_(key), client_(std::move(client)) {}
 
   void Start() { StartRead(&incoming_); }
 
@@ -65,7 +66,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, a
 
   void OnReadDone(bool ok) override {
     if (ok) {
-      hub_->Handle(key_, std::move(incoming_));
+      hub_->Handle(key_, *client_, std::move(incoming_));
       StartRead(&incoming_);
       return;
     }
@@ -100,6 +101,7 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, a
 
   AgentHub* const hub_;
   const AgentKey key_;
+  const std::shared_ptr<const grpc::AuthContext> client_;
   agent::v1::FromAgent incoming_;
   std::mutex mutex_;  // guards all members below
   State state_ = State::kOpen;
@@ -109,12 +111,12 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, a
 };
 
 grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* AgentHub::Attach(
-    grpc::CallbackServerContext* /*context*/) {
+    grpc::CallbackServerContext* context) {
   std::shared_ptr<AgentStream> stream;
   {
     const std::lock_guard lock(mutex_);
     const AgentKey key(++last_key_);
-    stream = std::make_shared<AgentStream>(this, key);
+    stream = std::make_shared<AgentStream>(this, key, context->auth_context());
     streams_[key] = stream;
   }
   stream->Start();
@@ -130,9 +132,11 @@ void AgentHub::Flush() {
   With([](Coordinator&) {});
 }
 
-void AgentHub::Handle(AgentKey key, agent::v1::FromAgent message) {
+void AgentHub::Handle(AgentKey key, const grpc::AuthContext& client, agent::v1::FromAgent message) {
   const bool answers = message.has_dumped() || message.has_traced();
   AgentMessage checked(std::move(message));  // before the mutex is locked
+  if (checked.body.has_registration())
+    checked.valid.Update(access_->CheckHost(client, checked.body.registration().host().name()));
   With([&](Coordinator& c) { c.Handle(key, std::move(checked)); });
   if (answers) DeliverAnswers();
 }

@@ -5,6 +5,7 @@
 #ifndef MCCS_CONTROLLER_API_AGENT_HUB_H_
 #define MCCS_CONTROLLER_API_AGENT_HUB_H_
 
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "controller/api/access.h"
 #include "controller/coordinator/coordinator.h"
 #include "proto/agent.grpc.pb.h"
 
@@ -28,10 +30,11 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-// LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
+// LIFETIME: `coordinator` and `access` outlive it; it outlives the server that serves it.
 class AgentHub final : public agent::v1::AgentHub::CallbackService {
  public:
-  explicit AgentHub(SharedCoordinator* coordinator) : coordinator_(coordinator) {}
+  AgentHub(SharedCoordinator* coordinator, const Access* access)
+      : coordinator_(coordinator), access_(access) {}
 
   grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* Attach(
       grpc::CallbackServerContext* context) override;
@@ -55,7 +58,7 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
  private:
   friend class AgentStream;
 
-  void Handle(AgentKey key, agent::v1::FromAgent message);
+  void Handle(AgentKey key, const grpc::AuthContext& client, agent::v1::FromAgent message);
   void OnStreamClosed(AgentKey key, const std::string& why);
   // Runs `act`, then sends the messages that the coordinator produced.
   void With(absl::FunctionRef<void(Coordinator&)> act);
@@ -65,6 +68,7 @@ class AgentHub final : public agent::v1::AgentHub::CallbackService {
   void Remove(AgentKey key);
 
   SharedCoordinator* const coordinator_;
+  const Access* const access_;
   std::mutex mutex_;  // guards all members below
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;

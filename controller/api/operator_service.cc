@@ -65,9 +65,15 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, absl::Sta
 
 }  // namespace
 
+OperatorService::Reactor* OperatorService::RejectStranger(Context* context) const {
+  const absl::StatusOr<Caller> caller = access_->CallerOf(*context, /*user=*/"");
+  return caller.ok() ? nullptr : Answer(context, caller.status());
+}
+
 OperatorService::Reactor* OperatorService::ListHosts(
     Context* context, const control::v1::ListHostsRequest* /*request*/,
     control::v1::ListHostsReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   *reply = coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
@@ -75,6 +81,7 @@ OperatorService::Reactor* OperatorService::ListHosts(
 OperatorService::Reactor* OperatorService::ListCommunicators(
     Context* context, const control::v1::ListCommunicatorsRequest* /*request*/,
     control::v1::ListCommunicatorsReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   *reply = coordinator_->With(
       [](Coordinator& c) { return mccs::ListCommunicators(c.state(), c.Now()); });
   return Answer(context, absl::OkStatus());
@@ -83,6 +90,7 @@ OperatorService::Reactor* OperatorService::ListCommunicators(
 OperatorService::Reactor* OperatorService::DescribeCommunicator(
     Context* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::CommunicatorDetail* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   auto detail = coordinator_->With([&](Coordinator& c) {
     auto found = mccs::DescribeCommunicator(c.state(), request->id(), c.Now());
     if (found.ok()) found->set_send_windows(c.windows().Describe(found->summary().id()));
@@ -94,6 +102,7 @@ OperatorService::Reactor* OperatorService::DescribeCommunicator(
 OperatorService::Reactor* OperatorService::ExplainCommunicator(
     Context* context, const control::v1::DescribeCommunicatorRequest* request,
     control::v1::Explanation* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   const absl::StatusOr<ExplanationInput> input = coordinator_->With([&](Coordinator& c) {
     auto gathered = GatherExplanation(c.state(), request->id(), c.Now());
     if (gathered.ok()) gathered->view.probed = c.probed();
@@ -106,6 +115,7 @@ OperatorService::Reactor* OperatorService::ExplainCommunicator(
 OperatorService::Reactor* OperatorService::ListWork(Context* context,
                                                     const control::v1::ListWorkRequest* /*request*/,
                                                     control::v1::ListWorkReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   *reply = Work(*catalog_->objects());
   return Answer(context, absl::OkStatus());
 }
@@ -113,6 +123,7 @@ OperatorService::Reactor* OperatorService::ListWork(Context* context,
 OperatorService::Reactor* OperatorService::Dump(Context* context,
                                                 const control::v1::DumpRequest* request,
                                                 control::v1::DumpReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   // gRPC keeps reply and reactor until Finish, even if the caller has disconnected.
   agents_->RequestState(request->host(),
@@ -124,8 +135,8 @@ OperatorService::Reactor* OperatorService::Dump(Context* context,
 }
 
 OperatorService::Reactor* OperatorService::TraceCommunicator(
-    Context* /*context*/, const control::v1::TraceRequest* request,
-    control::v1::TraceReply* reply) {
+    Context* context, const control::v1::TraceRequest* request, control::v1::TraceReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   auto* const call = new TraceCall(agents_);  // OnDone deletes it.
   call->Start(*request, reply);
   return call;
@@ -134,6 +145,7 @@ OperatorService::Reactor* OperatorService::TraceCommunicator(
 OperatorService::Reactor* OperatorService::Version(Context* context,
                                                    const control::v1::VersionRequest* /*request*/,
                                                    control::v1::VersionReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   reply->set_version(coordinator_->With([](Coordinator& c) { return c.version(); }));
   return Answer(context, absl::OkStatus());
 }
@@ -172,9 +184,11 @@ control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
 OperatorService::Reactor* OperatorService::Apply(Context* context,
                                                  const control::v1::ApplyRequest* request,
                                                  control::v1::ChangeReply* reply) {
+  const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
+  if (!caller.ok()) return Answer(context, caller.status());
   const ClusterView before = View();
-  const absl::StatusOr<Catalog::Outcome> outcome = catalog_->Apply(
-      FilesOf(request->files()), {context->peer(), request->caller().user()}, request->dry_run());
+  const absl::StatusOr<Catalog::Outcome> outcome =
+      catalog_->Apply(FilesOf(request->files()), *caller, request->dry_run());
   if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
 }
@@ -182,15 +196,16 @@ OperatorService::Reactor* OperatorService::Apply(Context* context,
 OperatorService::Reactor* OperatorService::Delete(Context* context,
                                                   const control::v1::DeleteRequest* request,
                                                   control::v1::ChangeReply* reply) {
-  const Caller caller = {context->peer(), request->caller().user()};
+  const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
+  if (!caller.ok()) return Answer(context, caller.status());
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
-    if (!request->dry_run()) catalog_->AuditRejection(kAuditDelete, caller, keys.status());
+    if (!request->dry_run()) catalog_->AuditRejection(kAuditDelete, *caller, keys.status());
     return Answer(context, keys.status());
   }
   const ClusterView before = View();
   const absl::StatusOr<Catalog::Outcome> outcome =
-      catalog_->Delete(*std::move(keys), FilesOf(request->files()), caller, request->dry_run());
+      catalog_->Delete(*std::move(keys), FilesOf(request->files()), *caller, request->dry_run());
   if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
 }
@@ -202,6 +217,8 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
     catalog_->AuditRejection(action, caller, why);
     return why;
   };
+  if (absl::Status role = CheckIsAdmin(caller.role, "drain hosts and links"); !role.ok())
+    return reject(std::move(role));
   const absl::StatusOr<DrainSpec> read = ReadDrain(request);
   if (!read.ok()) return reject(read.status());
   const DrainSpec& spec = *read;
@@ -258,12 +275,15 @@ absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(
 OperatorService::Reactor* OperatorService::Drain(Context* context,
                                                  const control::v1::DrainRequest* request,
                                                  control::v1::DrainReply* reply) {
-  return Answer(context, SetDrain(*request, {context->peer(), request->caller().user()}), reply);
+  const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
+  if (!caller.ok()) return Answer(context, caller.status());
+  return Answer(context, SetDrain(*request, *caller), reply);
 }
 
 OperatorService::Reactor* OperatorService::ListObjects(
     Context* context, const control::v1::ListObjectsRequest* request,
     control::v1::ListObjectsReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   const Catalog::Objects objects = catalog_->objects();
   const bool drains = ParseKind(request->kind()) == ObjectKind::kDrain;
   const auto work = drains ? Work(*objects) : control::v1::ListWorkReply();
@@ -273,6 +293,7 @@ OperatorService::Reactor* OperatorService::ListObjects(
 OperatorService::Reactor* OperatorService::ListAudit(Context* context,
                                                      const control::v1::ListAuditRequest* request,
                                                      control::v1::ListAuditReply* reply) {
+  if (Reactor* const rejection = RejectStranger(context)) return rejection;
   const uint32_t limit = request->limit() > 0 ? request->limit() : kAuditEntries;
   const absl::StatusOr<std::vector<AuditEntry>> entries =
       catalog_->Audit(std::min(limit, kMaxAuditEntries));

@@ -7,6 +7,7 @@
 #ifndef MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 
+#include "controller/api/access.h"
 #include "controller/api/agent_hub.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
@@ -14,11 +15,12 @@
 
 namespace mccs {
 
-// LIFETIME: all three outlive it; it outlives the server that serves it.
+// LIFETIME: all four outlive it; it outlives the server that serves it.
 class OperatorService final : public control::v1::Operator::CallbackService {
  public:
-  OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents)
-      : coordinator_(coordinator), catalog_(catalog), agents_(agents) {}
+  OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents,
+                  const Access* access)
+      : coordinator_(coordinator), catalog_(catalog), agents_(agents), access_(access) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -55,6 +57,8 @@ class OperatorService final : public control::v1::Operator::CallbackService {
                      control::v1::ListAuditReply* reply) override;
 
  private:
+  // Ends the call of a client without a role; null: it has one, and every role may read.
+  Reactor* RejectStranger(Context* context) const;
   ClusterView View();
   control::v1::ListWorkReply Work(const ObjectSet& objects);
   // The change and its effect on communicators, relative to `before`; for an applied change of
@@ -67,6 +71,7 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   SharedCoordinator* const coordinator_;
   Catalog* const catalog_;
   AgentHub* const agents_;
+  const Access* const access_;
 };
 
 }  // namespace mccs

@@ -11,6 +11,7 @@
 #include "controller/api/agent_hub.h"
 #include "controller/api/operator_service.h"
 #include "proto/message_limits.h"
+#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
@@ -34,8 +35,8 @@ void PrepareGrpcOnce() {
 }  // namespace
 
 struct ControllerServer::Impl {
-  Impl(SharedCoordinator* coordinator, Catalog* catalog)
-      : hub(coordinator), operators(coordinator, catalog, &hub) {}
+  Impl(SharedCoordinator* coordinator, Catalog* catalog, const Access* access)
+      : hub(coordinator, access), operators(coordinator, catalog, &hub, access) {}
 
   AgentHub hub;
   OperatorService operators;
@@ -46,15 +47,18 @@ struct ControllerServer::Impl {
 ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
-    const std::string& address, SharedCoordinator* coordinator, Catalog* catalog) {
+    const std::string& address, const TlsFiles& tls, const Access* access,
+    SharedCoordinator* coordinator, Catalog* catalog) {
   PrepareGrpcOnce();
-  auto impl = std::make_unique<Impl>(coordinator, catalog);
+  auto impl = std::make_unique<Impl>(coordinator, catalog, access);
   grpc::ServerBuilder builder;
   // With SO_REUSEPORT, two controllers could share a port, and each would get some agents.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // To estimate the bandwidth, gRPC would send a ping for each small message that it reads.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+  builder.AddListeningPort(
+      address, tls.empty() ? grpc::InsecureServerCredentials() : TlsServerCredentials(tls),
+      &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);
   builder.RegisterService(&impl->operators);

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "controller/api/access.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
+#include "trust/tls_files.h"
 
 namespace mccs {
 
@@ -16,8 +18,11 @@ class ControllerServer {
  public:
   // Listens at `address` ("0.0.0.0:7500", "[::]:7500"; port 0: the system chooses).
   // kUnavailable: the address is in use or not local.
-  // LIFETIME: `coordinator` and `catalog` outlive it.
+  // `tls`: without files clients need no certificate.
+  // LIFETIME: `coordinator`, `catalog` and `access` outlive it.
   static absl::StatusOr<std::unique_ptr<ControllerServer>> Start(const std::string& address,
+                                                                 const TlsFiles& tls,
+                                                                 const Access* access,
                                                                  SharedCoordinator* coordinator,
                                                                  Catalog* catalog);
   ~ControllerServer();  // Stops, and waits for running calls.

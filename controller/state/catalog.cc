@@ -138,6 +138,10 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
   AuditEntry entry = EntryOf(action, caller);
   const Objects before = objects_;
   absl::StatusOr<PlannedChange> planned = plan(*before);
+  if (planned.ok()) {
+    if (absl::Status rejection = CheckMayChange(caller.role, *before, *planned); !rejection.ok())
+      planned = std::move(rejection);
+  }
   if (planned.ok() && admission_) {
     if (absl::Status rejection = admission_(*before, planned->next); !rejection.ok())
       planned = std::move(rejection);

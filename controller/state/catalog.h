@@ -20,6 +20,7 @@
 #include "controller/objects/read_objects.h"
 #include "controller/state/audit_actions.h"
 #include "controller/state/controller_events.h"
+#include "controller/state/operator_roles.h"
 #include "controller/store/store.h"
 
 namespace mccs {
@@ -27,7 +28,8 @@ namespace mccs {
 // The client that requests a change.
 struct Caller {
   std::string peer;  // as the transport reports it
-  std::string user;  // as the client reports it; not verified
+  std::string user;  // the SPIFFE id of its certificate; without TLS as the client reports it
+  OperatorRole role = {};
 };
 
 class Catalog {
@@ -55,8 +57,9 @@ class Catalog {
     Objects before;
     PlannedChange plan;
   };
-  // Errors as in ReadObjects and PlanApply; kInternal: the store could not commit, and nothing has
-  // changed. A dry run changes nothing and writes no audit entry. `action`: from audit_actions.h.
+  // Errors as in ReadObjects, PlanApply and CheckMayChange; kInternal: the store could not commit,
+  // and nothing has changed. A dry run changes nothing and writes no audit entry. `action`: from
+  // audit_actions.h.
   absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
                                 bool dry_run, const char* action = kAuditApply);
   // Deletes the objects in `keys` and those in `files`.

@@ -8,6 +8,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "service/agent/order_proto.h"
+#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
@@ -59,7 +60,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kProbeAfterMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kProbeTimeoutMs);
-  return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(),
+  return grpc::CreateCustomChannel(options.controller,
+                                   options.tls.empty()
+                                       ? grpc::InsecureChannelCredentials()
+                                       : TlsChannelCredentials(options.tls, options.domain),
                                    arguments);
 }
 

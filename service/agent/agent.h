@@ -33,6 +33,7 @@
 #include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
 #include "topology/position.h"
+#include "trust/tls_files.h"
 
 namespace grpc {
 class Channel;
@@ -44,8 +45,10 @@ class ClientReaderWriter;
 namespace mccs {
 
 struct AgentOptions {
-  std::string controller;  // "host:port"
-  std::string version;     // of this daemon
+  std::string controller;   // "host:port"
+  TlsFiles tls = {};        // this host's; empty: connections have no TLS
+  std::string domain = {};  // of the certificates
+  std::string version;      // of this daemon
   // Wakes the engine. The agent's threads call it when an order has arrived or `connected` has
   // changed; the caller's thread, when its report makes an early order available. Must not block
   // (an eventfd).

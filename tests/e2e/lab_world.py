@@ -40,7 +40,8 @@ def program(name):
 def environment(**changes):
     """The caller's environment without variables of jobs, labs and preloaded libraries."""
     result = dict(os.environ)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD", "MCCS_SOCKET", "MCCS_CONTROLLER"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD", "MCCS_SOCKET", "MCCS_CONTROLLER",
+                 "MCCS_TLS"):
         result.pop(name, None)
     result.update(changes)
     return result
@@ -119,6 +120,11 @@ class Lab:
         """The entry of `mccs-lab status` for each daemon, by name."""
         lab, = json.loads(self.command("status", "-o", "json").stdout)
         return {daemon["name"]: daemon for daemon in lab["daemons"]}
+
+    def mccsctl(self):
+        """The command line of mccsctl for an operator outside the lab, without arguments."""
+        return [program("mccsctl"), "--controller", self.daemons()["controller"]["endpoint"],
+                "--tls", str(self.directory / "certificates/operators/admin")]
 
     def logs(self):
         return "\n".join(f"-- {name}\n" + self.command("logs", name).stdout for name in self.daemons())

@@ -71,9 +71,8 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_top_refreshes_in_place_and_restores_the_terminal(self):
         # Without mccs-lab exec, which would handle the interrupt itself.
         shell, terminal = pty.openpty()
-        top = subprocess.Popen([program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"],
-                                "top", "--interval", "0.2"], stdin=terminal, stdout=terminal, stderr=terminal,
-                               env=environment(), start_new_session=True)
+        top = subprocess.Popen([*self.lab.mccsctl(), "top", "--interval", "0.2"], stdin=terminal, stdout=terminal,
+                               stderr=terminal, env=environment(), start_new_session=True)
         os.close(terminal)
         os.set_blocking(shell, False)
         output = b""
@@ -208,7 +207,7 @@ class WhileAProgramRuns(unittest.TestCase):
         idle = self.mccsctl("trace", "communicator", identifier)
         self.assertRegex(idle.stdout + idle.stderr, r"traced [01] of 100 operations: timed out after 10 s")
         # Without mccs-lab exec, which would handle the interrupt itself.
-        mccsctl = [program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"]]
+        mccsctl = self.lab.mccsctl()
         again = lambda: call(*mccsctl, "--timeout", "0.5", "trace", "communicator", identifier).stderr  # noqa: E731
         first = None
 
@@ -236,7 +235,7 @@ class WithoutADaemon(unittest.TestCase):
     def test_dump_reports_a_lost_or_stuck_host(self):
         with Lab(hosts=2, gpus=1, name="observe-lost") as lab:
             pids = {name: daemon["pid"] for name, daemon in lab.daemons().items()}
-            mccsctl = [program("mccsctl"), "--controller", lab.daemons()["controller"]["endpoint"]]
+            mccsctl = lab.mccsctl()
             registered = lambda: call(*mccsctl, "get", "hosts").stdout.count("  ready\n")  # noqa: E731
             self.assertTrue(eventually(lambda: registered() == 2, timeout=60))
             os.kill(pids["h0"], signal.SIGKILL)

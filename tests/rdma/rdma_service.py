@@ -162,7 +162,7 @@ echo $! >{name}.{local}.pid""")
             self.run(host, f"cat >/tmp/mccsd.yaml <<'END'\n{config}END")
             check = self.run(host, "mccsd --config /tmp/mccsd.yaml --check-rdma")
             expect("RDMA can be used" in check and "by flow label" in check, check)
-        self.run(0, "mccs-controller --listen 10.77.0.1:7500 --state-dir /tmp/controller >/tmp/controller.log 2>&1 &\nsleep 2")
+        self.run(0, "mccs-controller --listen 10.77.0.1:7500 --insecure --state-dir /tmp/controller >/tmp/controller.log 2>&1 &\nsleep 2")
         for host in (0, 1):
             self.run(host, "mccsd --config /tmp/mccsd.yaml >/tmp/mccsd.log 2>&1 &\nsleep 1")
             self.run(host, "i=0; until grep -q 'is ready' /tmp/mccsd.log; do i=$((i+1)); [ $i -lt 60 ] || exit 1; sleep 0.5; done")

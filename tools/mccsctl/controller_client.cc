@@ -5,18 +5,31 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "proto/message_limits.h"
 #include "proto/operator.grpc.pb.h"
+#include "trust/certificate_directory.h"
+#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+// Null: `target` has a certificate that cannot be used, for the reason in `why`.
+std::shared_ptr<grpc::Channel> MakeChannel(const ControllerTarget& target, absl::Status* why) {
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!target.tls.empty()) {
+    const TlsFiles files = TlsFilesIn(target.tls);
+    const absl::StatusOr<CertificateFacts> facts =
+        CheckTlsFiles(files, SystemWallClock().Now() / kNsPerSec);
+    *why = facts.ok() ? CheckKind(*facts, Identity::Kind::kOperator, "mccsctl") : facts.status();
+    if (!why->ok()) return nullptr;
+    credentials = TlsChannelCredentials(files, facts->identity.domain);
+  }
   grpc::ChannelArguments arguments;
   // Ignore http_proxy: the controller is not behind a web proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxReplyBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target.address, credentials, arguments);
 }
 
 // Timeout of a call.
@@ -28,13 +41,16 @@ struct CallLimit {
 }  // namespace
 
 struct ControllerClient::Impl {
-  explicit Impl(const ControllerTarget& where)
-      : target(where), stub(control::v1::Operator::NewStub(MakeChannel(where.address))) {}
+  explicit Impl(const ControllerTarget& where) : target(where) {
+    if (const auto channel = MakeChannel(where, &why_no_channel))
+      stub = control::v1::Operator::NewStub(channel);
+  }
 
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> Call(grpc::Status (control::v1::Operator::Stub::*method)(
                                  grpc::ClientContext*, const Request&, Reply*),
                              const Request& request, CallLimit waiting = {}) {
+    if (stub == nullptr) return why_no_channel;
     waiting.seconds = target.timeout_s.value_or(waiting.seconds);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
@@ -51,7 +67,10 @@ struct ControllerClient::Impl {
         return absl::UnavailableError(absl::StrCat(
             "cannot reach mccs-controller at ", target.address, ": ", status.error_message(),
             "; check that it is running, or set its address with --controller HOST:PORT or "
-            "MCCS_CONTROLLER"));
+            "MCCS_CONTROLLER",
+            target.tls.empty()
+                ? "; if it requires certificates, name yours with --tls DIR or MCCS_TLS"
+                : "; it must use certificates of the same authority"));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         return absl::DeadlineExceededError(absl::StrCat(
             "no reply from mccs-controller at ", target.address, " within ", waiting.seconds,
@@ -68,7 +87,8 @@ struct ControllerClient::Impl {
   }
 
   const ControllerTarget target;
-  const std::unique_ptr<control::v1::Operator::Stub> stub;
+  absl::Status why_no_channel;
+  std::unique_ptr<control::v1::Operator::Stub> stub;
 };
 
 ControllerClient::ControllerClient(const ControllerTarget& target)

@@ -16,6 +16,7 @@ namespace mccs {
 // The controller, and how long to wait for its replies.
 struct ControllerTarget {
   std::string address = "127.0.0.1:7500";  // host:port
+  std::string tls = {};  // directory of the operator's certificate; empty: connect without TLS
   // Of each call; nothing: ControllerClient's limits.
   std::optional<double> timeout_s = {};
 };
@@ -38,6 +39,7 @@ class ControllerClient {
   ~ControllerClient();
 
   // Errors of all calls:
+  // Those of CheckTlsFiles and CheckKind: the operator's certificate cannot be used.
   // kUnavailable: cannot connect to the address, which the message names.
   // kDeadlineExceeded: no reply in time; the controller may still execute the call.
   // Else the controller's own status.

@@ -123,6 +123,12 @@ void Declare(CLI::App* app, Options* options) {
       ->type_name("HOST:PORT")
       ->envname("MCCS_CONTROLLER")
       ->capture_default_str();
+  app->add_option(
+         "--tls", options->controller.tls,
+         "Directory of your certificate: ca.crt, tls.crt and tls.key (default: none; for a "
+         "controller without TLS)")
+      ->type_name("DIR")
+      ->envname("MCCS_TLS");
   AddSecondsOption(
       app, "--timeout", CLI::Range(kShortestTimeout, kLongestTimeout),
       absl::StrCat("Timeout of a call, in seconds (default ", ControllerClient::kCallSeconds,

@@ -36,7 +36,7 @@ class LoopbackController {
                       .wall_clock = &wall_clock_,
                       .first_request_id = SystemRandom().NextU64() / 2 + 1},
                      &clock_, log_.get()) {
-    auto server = ControllerServer::Start(address, &coordinator_, catalog_.get());
+    auto server = ControllerServer::Start(address, {}, &access_, &coordinator_, catalog_.get());
     if (!server.ok()) {
       status_ = server.status();
       return;
@@ -94,6 +94,7 @@ class LoopbackController {
   std::unique_ptr<Log> log_;
   MemoryStore store_;
   std::unique_ptr<Catalog> catalog_;
+  const Access access_{Access::Clients::kAnyone};
   SharedCoordinator coordinator_;
   absl::Status status_;
   std::unique_ptr<ControllerServer> server_;

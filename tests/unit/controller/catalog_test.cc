@@ -68,7 +68,7 @@ class CatalogTest : public testing::Test {
   }
   size_t AuditSize() { return catalog_->Audit(1000)->size(); }
 
-  const Caller kCaller{"ipv4:10.0.0.7:5000", "ann@login1"};
+  const Caller kCaller{"ipv4:10.0.0.7:5000", "ann@login1", FirstOperator()};
   ManualWallClock clock_;
   FaultyStore store_;
   std::unique_ptr<Log> log_ = MakeNullLog();
@@ -266,7 +266,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   ManualWallClock clock;
   const std::unique_ptr<Log> log = MakeNullLog();
   const TemporaryDirectory directory;
-  const Caller caller{"test", "test"};
+  const Caller caller{"test", "test", FirstOperator()};
   std::unique_ptr<Store> store = std::make_unique<MemoryStore>();
   std::unique_ptr<Catalog> catalog;
   Model model;

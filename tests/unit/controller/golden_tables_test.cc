@@ -103,7 +103,7 @@ class GoldenTables : public CoordinatorTest {
   control::v1::ChangeReply Apply(const std::string& text, bool dry_run) {
     const ClusterView before = coordinator_.View();
     const auto outcome =
-        catalog_->Apply({{"a.yaml", text}}, {"ipv4:10.0.0.9:5000", "ann@login1"}, dry_run);
+        catalog_->Apply({{"a.yaml", text}}, {"ipv4:10.0.0.9:5000", "ann@login1", FirstOperator()}, dry_run);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     if (!outcome.ok()) return {};
     const Decisions decisions = Decide(outcome->plan.next, before);
@@ -180,7 +180,7 @@ TEST_F(GoldenTables, Change) {
   Show("apply -f a.yaml", RenderChange(Apply(TenantDocument("team-c", 1002), /*dry_run=*/false)));
   EXPECT_FALSE(catalog_
                    ->Delete({{ObjectKind::kTenant, "team-z"}}, {},
-                            {"ipv4:10.0.0.9:5000", "ann@login1"}, /*dry_run=*/false)
+                            {"ipv4:10.0.0.9:5000", "ann@login1", FirstOperator()}, /*dry_run=*/false)
                    .ok());
   const auto audit = catalog_->Audit(10);
   ASSERT_TRUE(audit.ok()) << audit.status();

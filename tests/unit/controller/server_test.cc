@@ -28,7 +28,8 @@ class ServerTest : public testing::Test {
  protected:
   ServerTest() {
     catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
-    auto server = ControllerServer::Start("127.0.0.1:0", &coordinator_, catalog_.get());
+    auto server =
+        ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator_, catalog_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
@@ -92,6 +93,7 @@ class ServerTest : public testing::Test {
   std::unique_ptr<Log> log_ = MakeNullLog();
   MemoryStore store_;
   std::unique_ptr<Catalog> catalog_;
+  const Access access_{Access::Clients::kAnyone};
   SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
   std::unique_ptr<ControllerServer> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -15,6 +15,7 @@ using testing::UnorderedElementsAre;
 const HostFacts kFacts{.host = "h1",
                        .socket = "/x/mccsd.sock",
                        .controller_endpoint = "127.0.0.1:9",
+                       .operator_certificate = "/x/admin",
                        .gpus = 3,
                        .has_network = false};
 
@@ -42,8 +43,9 @@ TEST(HostVariables, SetSocketControllerAndGpus) {
   EXPECT_THAT(
       HostVariables(kFacts, {}, {}),
       UnorderedElementsAre(Pair("LD_PRELOAD", ""), Pair("MCCS_SOCKET", "/x/mccsd.sock"),
-                           Pair("MCCS_CONTROLLER", "127.0.0.1:9"), Pair("MCCS_EMULATED_GPUS", "3"),
-                           Pair("MCCS_EMULATED_HOST", "h1"), Pair("GLOO_SOCKET_IFNAME", "lo")));
+                           Pair("MCCS_CONTROLLER", "127.0.0.1:9"), Pair("MCCS_TLS", "/x/admin"),
+                           Pair("MCCS_EMULATED_GPUS", "3"), Pair("MCCS_EMULATED_HOST", "h1"),
+                           Pair("GLOO_SOCKET_IFNAME", "lo")));
 }
 
 TEST(HostVariables, KeepTheCallersGlooInterface) {

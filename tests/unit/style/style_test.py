@@ -17,6 +17,7 @@ MAY_INCLUDE = {
     "base": [],
     "proto": ["base"],
     "topology": ["base"],
+    "trust": ["base"],
     # Only the kinds, types and operators of operations, no wire formats.
     "algorithms": ["base", "proto/operation.h"],
     # Compiled for GPUs, too: only plain numbers.
@@ -27,22 +28,23 @@ MAY_INCLUDE = {
                 "topology/host_discovery.h", "topology/position.h",
                 # The fields that switches hash, for probing paths.
                 "topology/five_tuple.h",
+                "trust",
                 # Sharing of emulated allocations between processes.
                 "emulation/include"],
     "shim": ["base", "proto", "kernels",
              # The interface through which libmccs-free-hooks reports frees.
              "free_hooks/listener.h"],
     "free_hooks": [],
-    "controller": ["base", "proto", "topology", "algorithms"],
+    "controller": ["base", "proto", "topology", "algorithms", "trust"],
     "emulation": ["base", "proto/fence_page.h", "kernels"],
-    "lab": ["base", "topology"],
-    "tools": ["base", "proto"],
+    "lab": ["base", "topology", "trust"],
+    "tools": ["base", "proto", "trust"],
     "examples": [],
     # Benchmarks of many hosts run in the simulator.
     "bench": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "emulation",
               "tests/sim", "tests/unit/transport/rdma"],
     "tests": ["base", "proto", "topology", "algorithms", "kernels", "service", "shim", "controller", "emulation",
-              "lab", "tools", "bench", "free_hooks"],
+              "lab", "tools", "bench", "free_hooks", "trust"],
 }
 
 # Layers within a directory, lowest first: a file includes its own layer and lower ones. The files directly in the

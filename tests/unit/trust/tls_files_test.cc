@@ -40,7 +40,7 @@ TEST_F(TlsFilesTest, NamesTheFileThatIsMissingOrUnusable) {
   EXPECT_THAT(WhyNot(files), AllOf(HasSubstr(files.key), HasSubstr("is not the key"),
                                    HasSubstr("'CN=host h1, O=mccs'")));
   files.certificate = "";
-  EXPECT_THAT(WhyNot(files), HasSubstr("certificate is not set"));
+  EXPECT_THAT(WhyNot(files), HasSubstr("the file of the certificate is not set"));
 }
 
 TEST_F(TlsFilesTest, NamesSubjectAndIssuerOfAForeignCertificate) {

@@ -1,0 +1,135 @@
+// Calls to the controller over gRPC with certificates.
+#include "controller/api/access.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/check.h"
+#include "controller/api/server.h"
+#include "controller/store/memory_store.h"
+#include "proto/agent.grpc.pb.h"
+#include "proto/operator.grpc.pb.h"
+#include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/objects/documents.h"
+#include "tests/unit/trust/new_certificates.h"
+#include "trust/grpc/credentials.h"
+
+namespace mccs {
+namespace access_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class AccessTest : public testing::Test {
+ protected:
+  AccessTest() {
+    access_.SetOperators({FirstOperator(), {"eve", Role::kViewer, {}}});
+    catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
+    auto server = ControllerServer::Start("127.0.0.1:0", cluster_.Controller(), &access_,
+                                          &coordinator_, catalog_.get());
+    MCCS_CHECK(server.ok());
+    server_ = *std::move(server);
+  }
+
+  std::shared_ptr<grpc::Channel> Connect(const TlsFiles& files) {
+    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                               TlsChannelCredentials(files, "mccs"));
+  }
+  TlsFiles Operator(const std::string& name) {
+    return cluster_.Issue({"mccs", Identity::Kind::kOperator, name});
+  }
+  static void SetDeadline(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  }
+
+  // Empty: the call was answered.
+  std::string WhyNoList(const TlsFiles& files) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    control::v1::ListHostsReply reply;
+    return control::v1::Operator::NewStub(Connect(files))
+        ->ListHosts(&context, {}, &reply)
+        .error_message();
+  }
+  std::string WhyNoChange(const TlsFiles& files) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    control::v1::ApplyRequest request;
+    request.mutable_caller()->set_user("somebody@else");
+    request.add_files()->set_text(TenantDocument("a", 1));
+    control::v1::ChangeReply reply;
+    return control::v1::Operator::NewStub(Connect(files))
+        ->Apply(&context, request, &reply)
+        .error_message();
+  }
+  // Registers as `host`, and returns the reason why the controller ends the stream; empty: it has
+  // registered.
+  std::string WhyNotRegistered(const TlsFiles& files, const std::string& host) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    const auto stream = agent::v1::AgentHub::NewStub(Connect(files))->Attach(&context);
+    stream->Write(Registration(MakeHost(host)));
+    agent::v1::ToAgent reply;
+    if (stream->Read(&reply) && reply.has_registered()) {
+      context.TryCancel();
+      return "";
+    }
+    return stream->Finish().error_message();
+  }
+
+  NewCertificates cluster_;
+  SystemClock clock_;
+  SystemWallClock wall_clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  MemoryStore store_;
+  std::unique_ptr<Catalog> catalog_;
+  Access access_{Access::Clients::kProven, "mccs"};
+  SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
+  std::unique_ptr<ControllerServer> server_;
+};
+
+TEST_F(AccessTest, RolesDecide) {
+  EXPECT_EQ(WhyNoList(Operator("eve")), "");
+  EXPECT_THAT(WhyNoChange(Operator("eve")), HasSubstr("operator eve is viewer"));
+  EXPECT_EQ(WhyNoChange(Operator("admin")), "");
+}
+
+TEST_F(AccessTest, AnOperatorWithoutARoleDoesNothing) {
+  EXPECT_THAT(WhyNoList(Operator("mallory")),
+              AllOf(HasSubstr("mallory has no role"), HasSubstr("viewer, tenant-admin and admin")));
+}
+
+TEST_F(AccessTest, AHostIsNoOperator) {
+  EXPECT_THAT(WhyNoList(cluster_.Host("h0")),
+              AllOf(HasSubstr("spiffe://mccs/host/h0"), HasSubstr("spiffe://mccs/operator/NAME")));
+  EXPECT_THAT(WhyNoChange(cluster_.Host("h0")), HasSubstr("spiffe://mccs/host/h0"));
+}
+
+TEST_F(AccessTest, NewRolesApplyToTheNextCall) {
+  access_.SetOperators({{"mallory", Role::kViewer, {}}});
+  EXPECT_EQ(WhyNoList(Operator("mallory")), "");
+  EXPECT_THAT(WhyNoList(Operator("admin")), HasSubstr("has no role"));
+}
+
+TEST_F(AccessTest, TheAuditLogHasTheProvenIdentity) {
+  ASSERT_EQ(WhyNoChange(Operator("admin")), "");
+  EXPECT_EQ(catalog_->Audit(1)->front().user, "spiffe://mccs/operator/admin");
+  WhyNoChange(Operator("eve"));
+  EXPECT_EQ(catalog_->Audit(1)->front().user, "spiffe://mccs/operator/eve");
+  EXPECT_THAT(catalog_->Audit(1)->front().outcome, HasSubstr("rejected"));
+}
+
+TEST_F(AccessTest, OnlyAHostRegistersAsItself) {
+  EXPECT_EQ(WhyNotRegistered(cluster_.Host("h0"), "h0"), "");
+  EXPECT_THAT(WhyNotRegistered(cluster_.Host("h1"), "h0"),
+              AllOf(HasSubstr("certificate is of spiffe://mccs/host/h1"),
+                    HasSubstr("registers as host h0"), HasSubstr("spiffe://mccs/host/h0")));
+  EXPECT_THAT(WhyNotRegistered(Operator("admin"), "h0"),
+              HasSubstr("certificate is of spiffe://mccs/operator/admin"));
+}
+
+}  // namespace access_test
+}  // namespace mccs
