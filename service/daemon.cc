@@ -99,7 +99,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       environment_{.access = {.network = parts.network,
                               .random = parts.random,
                               .clock = parts.clock,
-                              .control_dscp = ControlDscp(options.dscp_by_class)},
+                              .control_dscp = ControlDscp(options.dscp_by_class),
+                              .security = parts.security},
                    .transport = parts.transport,
                    .rdma = parts.rdma,
                    .requires_rdma = options.requires_rdma,
@@ -185,7 +186,7 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
   auto peer_listener = std::make_unique<PeerListener>(
       std::move(listener),
       [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
-      *parts_.random, *parts_.log);
+      *parts_.random, *parts_.log, PeerListenerLimits{}, parts_.security);
   peer_listener->Mark(environment_.access.control_dscp);
   return peer_listener;
 }

@@ -73,6 +73,7 @@ struct DaemonParts {
   Transport* transport = nullptr;
   // Null: communicators do not use RDMA. REQUIRES: the daemon listens at all its addresses.
   Transport* rdma = nullptr;
+  PeerSecurity* security = nullptr;  // null: this host has no certificate
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
 };

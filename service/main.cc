@@ -54,6 +54,7 @@
 #include "service/rdma_devices.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
+#include "service/transport/tls/tls_peers.h"
 #include "topology/host_discovery.h"
 
 namespace mccs {
@@ -260,6 +261,14 @@ absl::Status Serve(const Config& config, Log& log) {
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
   MCCS_ASSIGN_OR_RETURN(const std::string domain, TrustDomain(config, inventory.name, wall_clock));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
+  std::unique_ptr<TlsPeers> tls;
+  if (!config.tls.empty()) {
+    MCCS_ASSIGN_OR_RETURN(tls, TlsPeers::Make(config.tls, wall_clock, log));
+  } else if (!IsLoopbackAddress(listen.host)) {
+    log.Warning(
+        "this host has no certificate (`tls` in the configuration): every program that reaches ",
+        config.listen, " and has a job's unique id can be its peer");
+  }
   const RdmaSurvey survey = SurveyRdma(config.rdma, listen, inventory);
   MCCS_ASSIGN_OR_RETURN(OpenedRdma rdma,
                         OpenTransport(config, survey, *reactor, wake_engine, random, clock, log));
@@ -296,6 +305,7 @@ absl::Status Serve(const Config& config, Log& log) {
                     .network = &network,
                     .transport = &transport,
                     .rdma = rdma.transport.get(),
+                    .security = tls.get(),
                     .device = &device,
                     .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
                                                    : &no_controller},

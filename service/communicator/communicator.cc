@@ -30,13 +30,13 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       unique_id_(first.id),
       tenant_(first.tenant),
       account_(first.account),
-      secret_(SecretOf(first.id)),
       warn_after_ns_(first.warn_after_ns == 0 ? kDefaultWarnAfterNs
                                               : std::max(first.warn_after_ns, kMinWarnAfterNs)),
       counters_(CountersOf(environment.counters, account_.get(), first.tenant)),
       counted_(counters_->forming),
       tally_(counters_),
       formation_{.id = CommId(first.id.comm_id),
+                 .key = {},
                  .members = {},
                  .star = {},
                  .tenant = first.tenant,
@@ -47,7 +47,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .lanes = {},
                  .counters = counters_,
                  .cost = 0},
-      splits_(formation_, secret_),
+      splits_(formation_),
       reporter_(environment, formation_, tally_),
       forming_(std::make_unique<Forming>(environment, first, formation_, waker)) {}
 

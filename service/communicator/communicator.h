@@ -121,7 +121,8 @@ class Communicator {
   // Rate limits of this host's lanes. An older revision has no effect.
   void SetRateLimits(const RateLimits& limits);
 
-  void AcceptMember(std::unique_ptr<Connection> connection);
+  // `host`: whose daemon it has proven to be; empty: nothing.
+  void AcceptMember(std::unique_ptr<Connection> connection, const std::string& host);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
   // Estimated duration of the call in microseconds. Nothing: later turns build its plan; call
@@ -165,7 +166,7 @@ class Communicator {
             .lanes = formation_.lanes != nullptr ? std::optional(formation_.lanes->newest_epoch())
                                                  : std::nullopt};
   }
-  const Secret& secret() const { return secret_; }
+  const Secret& key() const { return formation_.key; }
   const std::string& tenant() const { return tenant_; }
   bool quiescent() const { return work_ == nullptr || work_->quiescent(); }
   // It has failed and holds no pointer to tenants' memory.
@@ -257,8 +258,7 @@ class Communicator {
   const wire::UniqueId unique_id_;
   const std::string tenant_;
   const std::shared_ptr<TenantAccount> account_;  // of the first rank; null: not accounted
-  const Secret secret_;
-  const int64_t warn_after_ns_;  // of the hang watcher
+  const int64_t warn_after_ns_;                   // of the hang watcher
   const std::shared_ptr<TenantCounters> counters_;
   GaugeShare counted_;      // share of the gauge of this state
   Epoch counted_epoch_{0};  // 0: none

@@ -8,11 +8,11 @@
 
 namespace mccs {
 
-void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
+void Communicator::AcceptMember(std::unique_ptr<Connection> connection, const std::string& host) {
   connection->SetWaker(&waker_);
   Wake();
   if (formation_.star != nullptr && formation_.star->leads())
-    formation_.star->Accept(std::move(connection));
+    formation_.star->Accept(std::move(connection), host);
 }
 
 void Communicator::Propose(const Strategy& strategy) {

@@ -117,22 +117,22 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
   const std::optional<Epoch> lanes = communicator->reachability().lanes;
   const bool later = !lanes.has_value() || preamble.epoch > *lanes;
   if (preamble.purpose == ConnectionPurpose::kLane && later) return std::nullopt;
-  return communicator->secret();
+  return communicator->key();
 }
 
 void CommunicatorTable::Accept(Peer peer) {
   if (peer.preamble.purpose == ConnectionPurpose::kJoin) {
     if (rendezvous_.SecretOf(peer.preamble.comm_id) == peer.secret) {
-      rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection));
+      rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection), peer.host);
     } else {
       relay_.Accept(peer.preamble.comm_id, peer.secret, std::move(peer.connection));
     }
     return;
   }
   Communicator* communicator = FindRunning(peer.preamble.comm_id);
-  if (communicator == nullptr || communicator->secret() != peer.secret) return;
+  if (communicator == nullptr || communicator->key() != peer.secret) return;
   if (peer.preamble.purpose == ConnectionPurpose::kMember) {
-    communicator->AcceptMember(std::move(peer.connection));
+    communicator->AcceptMember(std::move(peer.connection), peer.host);
   } else {
     communicator->AcceptLane(peer.preamble, std::move(peer.connection));
   }

@@ -54,7 +54,7 @@ absl::StatusOr<DerivedRank> RankSlot::Shrink(std::vector<int32_t> excluded) {
   }
   const Communicator& parent = *communicator();
   MCCS_ASSIGN_OR_RETURN(DerivedRank place,
-                        DeriveShrunk(*parent.members(), {parent.secret(), parent.id()},
+                        DeriveShrunk(*parent.members(), {parent.key(), parent.id()},
                                      endpoint_->rank(), excluded, nth));
   shrinks_[std::move(excluded)] = nth;
   return place;
@@ -62,7 +62,7 @@ absl::StatusOr<DerivedRank> RankSlot::Shrink(std::vector<int32_t> excluded) {
 
 wire::UniqueId RankSlot::GrownId() const {
   const Communicator& parent = *communicator();
-  return DeriveGrownId(*parent.members(), {parent.secret(), parent.id()}, grown_ + 1);
+  return DeriveGrownId(*parent.members(), {parent.key(), parent.id()}, grown_ + 1);
 }
 
 absl::StatusOr<wire::UniqueId> RankSlot::GiveGrownId() {

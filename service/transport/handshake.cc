@@ -145,11 +145,16 @@ std::string ToString(const Preamble& preamble) {
 // ---- client -------------------------------------------------------------------------------------
 
 ClientHandshake::ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
-                                 const Secret& secret, Random& random, MonotonicNs deadline)
+                                 const Secret& secret, Random& random, MonotonicNs deadline,
+                                 PeerSecurity* security)
     : connection_(std::move(connection)),
       preamble_(preamble),
       secret_(secret),
       deadline_(deadline),
+      security_(security),
+      state_(security != nullptr && preamble.purpose != ConnectionPurpose::kLane
+                 ? State::kSendMarker
+                 : State::kSendHello),
       hello_(ToWire(preamble, random)) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs now) {
@@ -170,11 +175,16 @@ absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs no
 absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
   if (now >= deadline_) {
     return absl::DeadlineExceededError(
-        state_ == State::kSendHello
+        secured_ == nullptr && state_ != State::kAwaitChallenge
             ? "connect timed out; check that mccsd runs there and that no firewall blocks the port"
             : "timed out: no reply; check that mccsd runs there, and see its log");
   }
   switch (state_) {
+    case State::kSendMarker: {
+      MCCS_ASSIGN_OR_RETURN(const bool whole, SendMarker());
+      if (!whole) return false;
+      break;
+    }
     case State::kSendHello: {
       if (!connection_->writable()) return false;
       MCCS_ASSIGN_OR_RETURN(bool whole, SendRest(*connection_, &hello_, sizeof(hello_), bytes_));
@@ -188,6 +198,7 @@ absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
                             ReceiveRest(*connection_, &challenge_, sizeof(challenge_), bytes_));
       if (!whole) return false;
       MCCS_RETURN_IF_ERROR(CheckChallenge());
+      if (secured_ != nullptr) peer_host_ = secured_->peer_host();
       proof_ = wire::MakeProof(secret_, wire::ProofSide::kClient, hello_, challenge_.nonce);
       state_ = State::kSendProof;
       break;
@@ -206,6 +217,19 @@ absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
   return true;
 }
 
+absl::StatusOr<bool> ClientHandshake::SendMarker() {
+  if (!connection_->writable()) return false;
+  MCCS_ASSIGN_OR_RETURN(const bool whole, SendRest(*connection_, &wire::kSecureMagic,
+                                                   sizeof(wire::kSecureMagic), bytes_));
+  if (!whole) return false;
+  std::unique_ptr<SecureConnection> secure =
+      security_->Secure(std::move(connection_), PeerSecurity::End::kClient);
+  secured_ = secure.get();
+  connection_ = std::move(secure);
+  state_ = State::kSendHello;
+  return true;
+}
+
 absl::Status ClientHandshake::CheckChallenge() const {
   if (challenge_.magic != wire::kPeerMagic) {
     return absl::FailedPreconditionError(ForeignProtocol(&challenge_, sizeof(challenge_.magic)));
@@ -219,6 +243,10 @@ absl::Status ClientHandshake::CheckChallenge() const {
           wire::kPeerVersion, "; run the same release on all hosts"));
     case wire::PeerVerdict::kUnknownCommunicator:
       return absl::NotFoundError("the peer does not know the communicator");
+    case wire::PeerVerdict::kNotSecure:
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the peer accepts only daemons with a certificate of its cluster; set `tls` in mccsd's ",
+          "configuration on this host"));
     default:
       return absl::PermissionDeniedError("the peer rejected the connection; see its log");
   }
@@ -233,10 +261,12 @@ absl::Status ClientHandshake::CheckChallenge() const {
 // ---- server -------------------------------------------------------------------------------------
 
 ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                                 Random& random, const ServerTimeouts& timeouts, MonotonicNs now)
+                                 Random& random, PeerSecurity* security,
+                                 const ServerTimeouts& timeouts, MonotonicNs now)
     : connection_(std::move(connection)),
       lookup_(lookup),
       random_(random),
+      security_(security),
       timeouts_(timeouts),
       source_(connection_->remote().host),
       deadline_(now + timeouts.answer_ns) {}
@@ -283,9 +313,14 @@ absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
 
 absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   if (!connection_->readable()) return false;
-  MCCS_ASSIGN_OR_RETURN(bool whole, ReceiveRest(*connection_, &hello_, sizeof(hello_), bytes_));
+  // Only the magic first: what follows the marker is in TLS.
+  const bool marked = bytes_ < sizeof(hello_.magic);
+  const size_t wanted = marked ? sizeof(hello_.magic) : sizeof(hello_);
+  MCCS_ASSIGN_OR_RETURN(const bool whole, ReceiveRest(*connection_, &hello_, wanted, bytes_));
   MCCS_RETURN_IF_ERROR(CheckMagic());
   if (!whole) return false;
+  if (hello_.magic == wire::kSecureMagic) return Secure();
+  if (marked) return true;
   bytes_ = 0;
   if (hello_.version != wire::kPeerVersion) {
     Reject(now, wire::PeerVerdict::kWrongVersion,
@@ -299,16 +334,47 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
     Reject(now, wire::PeerVerdict::kRejected, preamble.status());
     return true;
   }
+  if (const absl::Status secure = CheckSecurity(*preamble); !secure.ok()) {
+    Reject(now, wire::PeerVerdict::kNotSecure, secure);
+    return true;
+  }
   preamble_ = *preamble;
+  if (secured_ != nullptr) peer_host_ = secured_->peer_host();
   deadline_ = now + timeouts_.lookup_ns;
   state_ = State::kAwaitSecret;
   return true;
+}
+
+absl::StatusOr<bool> ServerHandshake::Secure() {
+  if (security_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "the peer has a certificate, and this host has none; set `tls` in mccsd's configuration "
+        "on this host");
+  }
+  std::unique_ptr<SecureConnection> secure =
+      security_->Secure(std::move(connection_), PeerSecurity::End::kServer);
+  secured_ = secure.get();
+  connection_ = std::move(secure);
+  bytes_ = 0;
+  return true;
+}
+
+absl::Status ServerHandshake::CheckSecurity(const Preamble& preamble) const {
+  const bool lane = preamble.purpose == ConnectionPurpose::kLane;
+  if (lane && secured_ != nullptr)
+    return absl::InvalidArgumentError("the peer requests a lane on a secure connection");
+  if (lane || secured_ != nullptr || security_ == nullptr) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the peer requests a ", ToString(preamble),
+                   " without a certificate; set `tls` in mccsd's configuration on that host"));
 }
 
 // Detects a foreign protocol from the first bytes, before a whole hello or the deadline.
 absl::Status ServerHandshake::CheckMagic() const {
   const size_t here = std::min(bytes_, sizeof(hello_.magic));
   if (std::memcmp(&hello_, &wire::kPeerMagic, here) == 0) return absl::OkStatus();
+  const bool marker = std::memcmp(&hello_, &wire::kSecureMagic, here) == 0;
+  if (marker && secured_ == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(ForeignProtocol(&hello_, here));
 }
 
@@ -359,6 +425,8 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
 
 absl::Status ServerHandshake::TimeoutError() const {
   if (state_ == State::kReject) return rejection_;
+  if (secured_ != nullptr && secured_->handshaking())
+    return absl::DeadlineExceededError("timed out: the peer did not complete the TLS handshake");
   if (state_ == State::kAwaitHello) {
     return absl::DeadlineExceededError(absl::StrCat(
         "timed out: the peer sent only ", bytes_, " of the ", sizeof(hello_), " bytes of a hello"));

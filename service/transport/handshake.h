@@ -1,8 +1,9 @@
 // The handshake of two daemons at the start of a connection. It verifies that they speak the same
-// protocol and that both have the communicator's secret.
+// protocol and that both have the communicator's secret. Where daemons have certificates, control
+// links are secure from their first bytes on (peer_security.h).
 //
 // clang-format off
-//   ClientHandshake:  kSendHello → kAwaitChallenge → kSendProof → done
+//   ClientHandshake:  kSendMarker → kSendHello → kAwaitChallenge → kSendProof → done
 //   ServerHandshake:  kAwaitHello → kAwaitSecret → kSendChallenge → kAwaitProof → done
 //                          │              │
 //                          └──────────────┴──► kReject (sends the client the verdict) → error
@@ -33,6 +34,7 @@
 #include "base/random.h"
 #include "proto/unique_id.h"
 #include "service/transport/network.h"
+#include "service/transport/peer_security.h"
 
 namespace mccs::wire {
 
@@ -44,16 +46,19 @@ namespace mccs::wire {
 //   Proof                                 ──►
 //   … as defined by the purpose           ◄─►    … from here on
 //
+// On a secure control link kSecureMagic comes first, in plain, and all of this after it in TLS.
+//
 // Each proof is an HMAC-SHA256, keyed with the communicator's secret, over a label of the
 // direction, the whole PeerHello and the server's nonce. So each side knows that the other has the
-// secret now, for this connection. Nothing is encrypted: an attacker on the network path can change
-// the bytes that follow.
+// secret now, for this connection. Lanes are not encrypted: an attacker on the network path can
+// change the bytes that follow.
 //
 // Little-endian, no padding.
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint64_t kPeerMagic = 0x52454550'5343434dull;  // "MCCSPEER"
-inline constexpr uint32_t kPeerVersion = 1;
+inline constexpr uint64_t kPeerMagic = 0x52454550'5343434dull;    // "MCCSPEER"
+inline constexpr uint64_t kSecureMagic = 0x31534c54'5343434dull;  // "MCCSTLS1"
+inline constexpr uint32_t kPeerVersion = 2;
 inline constexpr size_t kNonceBytes = 16;
 inline constexpr size_t kProofBytes = 32;
 
@@ -84,7 +89,8 @@ enum class PeerVerdict : uint32_t {
   kAccepted = 0,
   kWrongVersion = 1,         // PeerChallenge::version is the server's
   kUnknownCommunicator = 2,  // not known within the server's timeout
-  kRejected = 3,  // the reason is only in the server's log: the client is not authenticated
+  kRejected = 3,   // the reason is only in the server's log: the client is not authenticated
+  kNotSecure = 4,  // the server demands certificates for this purpose
 };
 
 struct PeerChallenge {
@@ -140,29 +146,36 @@ using wire::Secret;
 // The client's side: it has opened the connection.
 class ClientHandshake {
  public:
-  // REQUIRES: `random` outlives this.
+  // `security`: of this host; null: it has none. LIFETIME: `random` outlives this.
   ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
-                  const Secret& secret, Random& random, MonotonicNs deadline);
+                  const Secret& secret, Random& random, MonotonicNs deadline,
+                  PeerSecurity* security = nullptr);
 
   // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server does not
-  // know the communicator), kPermissionDenied (the secrets differ, or rejected),
+  // know the communicator), kPermissionDenied (the secrets or certificates differ, or rejected),
   // kFailedPrecondition (another version or another protocol). ENSURES on a connection: the server
   // has the secret. It may still close the connection.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   MonotonicNs deadline() const { return deadline_; }
+  // The server's host, by its certificate; empty: the connection is not secure. REQUIRES: done.
+  const std::string& peer_host() const { return peer_host_; }
 
  private:
-  enum class State { kSendHello, kAwaitChallenge, kSendProof, kDone };
+  enum class State { kSendMarker, kSendHello, kAwaitChallenge, kSendProof, kDone };
 
   absl::StatusOr<bool> Step(MonotonicNs now);
+  absl::StatusOr<bool> SendMarker();
   absl::Status CheckChallenge() const;
 
   std::unique_ptr<Connection> connection_;
   Preamble preamble_;
   Secret secret_;
   MonotonicNs deadline_;
-  State state_ = State::kSendHello;
+  PeerSecurity* const security_;
+  SecureConnection* secured_ = nullptr;  // connection_, from the marker on
+  std::string peer_host_;
+  State state_;
   size_t bytes_ = 0;  // of the current message
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};
@@ -182,9 +195,11 @@ struct ServerTimeouts {
 
 class ServerHandshake {
  public:
-  // LIFETIME: `lookup` and `random` outlive this.
+  // `security`: of this host; null: it has none. LIFETIME: lookup, random and security outlive
+  // this.
   ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                  Random& random, const ServerTimeouts& timeouts, MonotonicNs now);
+                  Random& random, PeerSecurity* security, const ServerTimeouts& timeouts,
+                  MonotonicNs now);
 
   // ENSURES on a connection: the client has the secret, and preamble() is its request.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
@@ -193,6 +208,10 @@ class ServerHandshake {
   const Preamble& preamble() const { return preamble_; }
   // REQUIRES: the handshake is done.
   const Secret& secret() const { return secret_; }
+  // The client's host, by its certificate; empty: the connection is not secure.
+  const std::string& peer_host() const { return peer_host_; }
+  // The next Poll may compute a handshake of TLS, which takes some tenths of a millisecond.
+  bool securing() const { return secured_ != nullptr && state_ == State::kAwaitHello; }
   // The client has named an unknown communicator: Poll has nothing to do before the deadline.
   bool awaits_secret() const { return state_ == State::kAwaitSecret; }
   // The lookup may know the secret now.
@@ -210,12 +229,17 @@ class ServerHandshake {
   absl::StatusOr<bool> AwaitSecret(MonotonicNs now);
   absl::StatusOr<bool> AwaitProof();
   absl::Status CheckMagic() const;
+  absl::Status CheckSecurity(const Preamble& preamble) const;
+  absl::StatusOr<bool> Secure();
   absl::Status TimeoutError() const;
   void Reject(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why);
 
   std::unique_ptr<Connection> connection_;
   const SecretLookup& lookup_;
   Random& random_;
+  PeerSecurity* const security_;
+  SecureConnection* secured_ = nullptr;  // connection_, from the marker on
+  std::string peer_host_;
   const ServerTimeouts timeouts_;
   const std::string source_;
   MonotonicNs deadline_;  // of the current state

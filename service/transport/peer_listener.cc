@@ -11,16 +11,19 @@ namespace {
 
 // Streams accepted per Poll; limited so that lanes get their turns.
 constexpr int kMaxAcceptsPerPoll = 64;
+// Handshakes of TLS computed per Poll, for the same reason: a stranger may begin many.
+constexpr int kMaxTlsPerPoll = 2;
 
 }  // namespace
 
 PeerListener::PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random,
-                           Log& log, const PeerListenerLimits& limits)
+                           Log& log, const PeerListenerLimits& limits, PeerSecurity* security)
     : listener_(std::move(listener)),
       lookup_(std::move(lookup)),
       random_(random),
       log_(log),
-      limits_(limits) {}
+      limits_(limits),
+      security_(security) {}
 
 void PeerListener::Mark(uint8_t dscp) {
   listener_->Mark(dscp);
@@ -31,8 +34,9 @@ std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   AcceptNew(now);
   ListLate(now);
   std::vector<Peer> proven;
-  for (size_t left = ready_.size(); left > 0; --left) {
-    Advance(static_cast<Pending&>(*ready_.Next()), now, proven);
+  int tls_left = kMaxTlsPerPoll;
+  for (size_t left = ready_.size(); left > 0 && tls_left > 0; --left) {
+    if (Advance(static_cast<Pending&>(*ready_.Next()), now, proven)) --tls_left;
   }
   return proven;
 }
@@ -52,9 +56,11 @@ void PeerListener::ListLate(MonotonicNs now) {
   }
 }
 
-void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven) {
+bool PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven) {
   ServerHandshake& handshake = pending.handshake;
+  const bool secured = handshake.securing();
   absl::StatusOr<std::unique_ptr<Connection>> connection = handshake.Poll(now);
+  const bool computed = secured || handshake.securing();
   if (connection.ok() && *connection == nullptr) {
     if (pending.waits != handshake.awaits_secret()) {
       std::list<Pending>& home = handshake.awaits_secret() ? waiting_ : pending_;
@@ -62,7 +68,7 @@ void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
       pending.waits = handshake.awaits_secret();
     }
     if (!pending.waits) due_ = std::min(due_, handshake.deadline());
-    return;
+    return computed;
   }
   if (connection.ok()) {
     (*connection)->SetWaker(nullptr);
@@ -70,6 +76,7 @@ void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
     if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
     proven.push_back({.preamble = handshake.preamble(),
                       .secret = handshake.secret(),
+                      .host = handshake.peer_host(),
                       .connection = *std::move(connection)});
   } else {
     warnings_.Write(handshake.source(),
@@ -78,6 +85,7 @@ void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
                     now);
   }
   Remove(pending);
+  return computed;
 }
 
 void PeerListener::Remove(Pending& pending) {
@@ -107,7 +115,7 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     accept_failed_ = false;
     Connection& accepted = **connection;
     Pending& added = pending_.emplace_back(ready_, *std::move(connection), lookup_, random_,
-                                           limits_.timeouts, now);
+                                           security_, limits_.timeouts, now);
     added.place = std::prev(pending_.end());
     accepted.SetWaker(&added);
     added.List();
@@ -136,6 +144,7 @@ void PeerListener::MakeRoom(MonotonicNs now) {
 }
 
 std::optional<MonotonicNs> PeerListener::NextDeadline() const {
+  if (ready_.size() > 0) return 0;  // Poll has left some for its next call.
   const MonotonicNs first =
       waiting_.empty() ? due_ : std::min(due_, waiting_.front().handshake.deadline());
   return first == kNever ? std::nullopt : std::optional(first);

@@ -38,14 +38,15 @@ struct PeerListenerLimits {
 struct Peer {
   Preamble preamble;
   Secret secret{};
+  std::string host = {};  // whose daemon it is, by its certificate; empty: it has shown none
   std::unique_ptr<Connection> connection;
 };
 
 class PeerListener final {
  public:
-  // LIFETIME: `random` and `log` outlive this.
+  // `security`: of this host; null: it has none. LIFETIME: it, `random` and `log` outlive this.
   PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random, Log& log,
-               const PeerListenerLimits& limits = {});
+               const PeerListenerLimits& limits = {}, PeerSecurity* security = nullptr);
 
   // Sets the DSCP of later handshakes and of their connections except lanes; 0: none.
   void Mark(uint8_t dscp);
@@ -76,7 +77,8 @@ class PeerListener final {
 
   void AcceptNew(MonotonicNs now);
   void ListLate(MonotonicNs now);
-  void Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
+  // Returns true if it may have computed a handshake of TLS.
+  bool Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
   // Drops the oldest handshake of the address that has most.
   void MakeRoom(MonotonicNs now);
   void Remove(Pending& pending);
@@ -87,6 +89,7 @@ class PeerListener final {
   Log& log_;
   LimitedWarnings warnings_{log_, "address"};
   const PeerListenerLimits limits_;
+  PeerSecurity* const security_;
   ReadyList ready_;
   std::list<Pending> waiting_;           // for a secret; the longest waiting first
   std::list<Pending> pending_;           // the others, the oldest first

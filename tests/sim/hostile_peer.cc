@@ -26,12 +26,17 @@ HostilePeer::HostilePeer(SimWorld& world, HostilePeerOptions options, RandomCoun
       random_(options_.seed),
       listener_(std::make_unique<PeerListener>(
           *network_.Listen({options_.address, kPort}),
-          [this](const Preamble&) { return options_.secret; }, random_, *log_)),
+          [this](const Preamble& preamble) { return SecretFor(preamble); }, random_, *log_)),
       attacks_from_(kStages[Below(std::size(kStages))]),
       actions_left_(20 + static_cast<int>(Below(60))),
       next_action_(world.clock().Now()) {
   ChooseActions();
   if (options_.rendezvous.has_value()) Join();
+}
+
+Secret HostilePeer::SecretFor(const Preamble& preamble) const {
+  const bool joins = preamble.purpose == ConnectionPurpose::kJoin;
+  return joins || !roster_.has_value() ? options_.secret : KeyOf(options_.secret, *roster_);
 }
 
 void HostilePeer::Leave() {
@@ -93,7 +98,7 @@ void HostilePeer::Dial(const Preamble& preamble, const Endpoint& to, int host) {
   auto connection = network_.Connect(to, {});
   if (!connection.ok()) return;
   pending_dials_.push_back({.preamble = preamble,
-                            .handshake = {*std::move(connection), preamble, options_.secret,
+                            .handshake = {*std::move(connection), preamble, SecretFor(preamble),
                                           random_, world_.clock().Now() + kHandshakeTimeoutNs},
                             .host = host});
 }

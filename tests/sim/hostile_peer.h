@@ -107,6 +107,8 @@ class HostilePeer final : public SimParticipant {
   bool PollLinks();
   bool PollLanes();
   void Begin(const Preamble& preamble, std::unique_ptr<Connection> connection);
+  // Of the ranks before a roster, of the daemons with one.
+  Secret SecretFor(const Preamble& preamble) const;
   void Dial(const Preamble& preamble, const Endpoint& to, int host);
 
   // Formation of the communicator (hostile_peer.cc).

@@ -18,6 +18,7 @@
 #include "proto/strategy.pb.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/membership/membership.h"
 #include "service/communicator/strategy/strategy.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_world.h"
@@ -78,6 +79,7 @@ class RoguePeer {
     for (const peer::Message& message : received_) {
       peer::Roster roster;
       if (!message.has_roster() || !roster.ParseFromString(message.roster())) continue;
+      secret_ = KeyOf(SecretOf(id_), roster);
       for (int h = 0; h < roster.hosts_size(); ++h) {
         if (roster.hosts(h).name() == kName) self_ = HostIndex(h);
       }

@@ -1,11 +1,12 @@
 // Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the
-// communicator's secret (handshake.h).
+// communicator's secret, and on control links who it is (handshake.h).
 //
 // OWNER: the user of the stream. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LINKS_DIAL_H_
 #define MCCS_SERVICE_COMMUNICATOR_LINKS_DIAL_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -22,6 +23,7 @@ struct PeerAccess {
   const Clock* clock = nullptr;
   // DSCP of control links and of lane handshakes (ControlDscp, service/pacing/rate_limits.h).
   uint8_t control_dscp = 0;
+  PeerSecurity* security = nullptr;  // of control links; null: this host has no certificate
 };
 
 // Source (as far as it is chosen) and destination of a stream.
@@ -36,6 +38,7 @@ struct DialOptions {
   DialRoute route;
   Preamble preamble;
   Secret secret{};
+  std::string host = {};   // whose daemon the peer must be, if links are secure; empty: any
   Waker* waker = nullptr;  // of the object that polls the dial and uses the stream
 };
 
@@ -52,6 +55,7 @@ class Dial {
  private:
   const PeerAccess access_;
   const bool is_lane_;
+  const std::string host_;
   absl::Status status_;
   std::unique_ptr<ClientHandshake> handshake_;
 };

@@ -20,10 +20,10 @@ Star::Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> di
   for (int h = 0; h < hosts; ++h) links_.emplace_back(ready_, HostIndex(h));
 }
 
-void Star::Accept(std::unique_ptr<Connection> connection) {
+void Star::Accept(std::unique_ptr<Connection> connection, const std::string& host) {
   if (newcomers_.size() >= links_.size()) return;  // More links than hosts: drop it.
   Newcomer& newcomer = newcomers_.emplace_back(
-      ready_newcomers_, std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes));
+      ready_newcomers_, std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes), host);
   newcomer.place = std::prev(newcomers_.end());
   newcomer.link->SetWaker(&newcomer);
   newcomer.Wake();
@@ -184,8 +184,10 @@ bool Star::Identify(Newcomer& newcomer) {
   auto message = newcomer.link->Receive();
   if (message.ok() && !message->has_value()) return false;
   const int host = message.ok() && (*message)->has_hello() ? (*message)->hello().host_index() : -1;
-  const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) &&
-                       host != self_.value() && At(HostIndex(host)).link == nullptr;
+  const bool welcome =
+      host >= 0 && host < static_cast<int>(links_.size()) && host != self_.value() &&
+      At(HostIndex(host)).link == nullptr &&
+      (newcomer.host.empty() || name_of_ == nullptr || name_of_(HostIndex(host)) == newcomer.host);
   if (welcome) {
     newcomer.link->Allow(most_bytes_);
     Link(At(HostIndex(host)), std::move(newcomer.link));

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,8 +57,11 @@ class Star {
   bool leads() const { return self_ == leader_; }
   HostIndex leader() const { return leader_; }
 
-  // The leader takes a member's link; the member's first message (Hello) identifies it.
-  void Accept(std::unique_ptr<Connection> connection);
+  // The leader takes a member's link; the member's first message (Hello) identifies it. `host`:
+  // whose daemon it has proven to be; empty: nothing.
+  void Accept(std::unique_ptr<Connection> connection, const std::string& host = "");
+  // The name that a member must have proven.
+  void ExpectHosts(std::function<std::string(HostIndex)> name_of) { name_of_ = std::move(name_of); }
 
   // Sends to all other hosts. A member sends to the leader, which forwards.
   void Broadcast(const peer::Message& message);
@@ -103,9 +108,10 @@ class Star {
   };
   // A connection whose Hello has not been read.
   struct Newcomer : ReadyList::Member {
-    Newcomer(ReadyList& list, std::unique_ptr<PeerLink> own_link)
-        : Member(list), link(std::move(own_link)) {}
+    Newcomer(ReadyList& list, std::unique_ptr<PeerLink> own_link, const std::string& own_host)
+        : Member(list), link(std::move(own_link)), host(own_host) {}
     std::unique_ptr<PeerLink> link;
+    const std::string host;
     std::list<Newcomer>::iterator place;
   };
 
@@ -136,6 +142,7 @@ class Star {
   int linked_ = 0;           // number of links
   PeerFrame failure_;        // the leader's last message about one, for hosts that link later
   std::list<Newcomer> newcomers_;
+  std::function<std::string(HostIndex)> name_of_;
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened

@@ -29,7 +29,7 @@ wire::UniqueId DeriveId(const ParentIdentity& parent, std::string_view kind,
   };
   append(parent.id.value());
   for (int64_t fact : facts) append(static_cast<uint64_t>(fact));
-  const auto hash = wire::KeyedHash(parent.secret, text);
+  const auto hash = wire::KeyedHash(parent.key, text);
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;
   id.version = wire::kWireVersion;

@@ -29,9 +29,9 @@ struct SplitChoice {
 // `choices`: by the parent's rank.
 std::vector<Rank> RanksOfColor(std::span<const SplitChoice> choices, int32_t color);
 
-// Id and secret of the parent; the daemons of all its ranks know them.
+// Id and key of the parent; only the daemons of its ranks know the key.
 struct ParentIdentity {
-  wire::Secret secret;
+  wire::Secret key;
   CommId id;
 };
 // The id of the derived communicator that `kind` ("split") and `facts` distinguish from its

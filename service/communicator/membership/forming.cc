@@ -166,7 +166,7 @@ void Forming::Join(const JoinRequest& request) {
   joining_->Add(join);
 }
 
-// The rendezvous also compares the sizes, but it may be the tenant's own.
+// The rendezvous also compares the sizes, but without certificates it may be the tenant's own.
 absl::Status Forming::CheckAgreement(const JoinRequest& request) const {
   const int rank = request.rank.rank();
   const auto reject = [&](const auto&... why) {
@@ -209,17 +209,20 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   MCCS_ASSIGN_OR_RETURN(formation_.members, CheckRoster(std::move(roster), expected_));
   const Membership& members = *formation_.members;
   formation_.id = CommId(members.roster.comm_id());
+  formation_.key = KeyOf(secret_, members.roster);
   if (members.self == members.leader) {
     formation_.star = std::make_unique<Star>(members.self, members.hosts(), &waker_);
   } else {
     const DialOptions dial{
         .route = {.to = members.EndpointOf(members.leader), .connect = {}},
         .preamble = {.purpose = ConnectionPurpose::kMember, .comm_id = formation_.id},
-        .secret = secret_,
+        .secret = formation_.key,
+        .host = members.HostName(members.leader),
         .waker = &waker_};
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial), &waker_);
   }
+  formation_.star->ExpectHosts([&members](HostIndex host) { return members.HostName(host); });
   const uint32_t most_bytes = MostMessageBytes(members.ranks(), members.hosts());
   formation_.star->Limit(most_bytes);
   if (members.self != members.leader) {
@@ -228,7 +231,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
                                                 .clock = env_.access.clock,
                                                 .log = env_.log,
                                                 .id = formation_.id,
-                                                .secret = secret_,
+                                                .secret = formation_.key,
                                                 .tenant = formation_.tenant,
                                                 .most_bytes = most_bytes,
                                                 .waker = &waker_});
@@ -327,7 +330,7 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
     }
   }
   const Strategy& strategy = proposal.has_value() ? *proposal : fallback;
-  source_.emplace(*formation_.star, *formation_.members, secret_, strategy);
+  source_.emplace(*formation_.star, *formation_.members, formation_.key, strategy);
   MCCS_RETURN_IF_ERROR(OpenLanes(strategy));
   return true;
 }
@@ -344,7 +347,7 @@ absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
   std::vector<Endpoint> children;
   for (const HostIndex child : StrategyChildren(members))
     children.push_back(members.EndpointOf(child));
-  env_.relay->Forward(formation_.tenant, StrategySubject(formation_.id, secret_),
+  env_.relay->Forward(formation_.tenant, StrategySubject(formation_.id, formation_.key),
                       std::move(serialised), children);
   return absl::OkStatus();
 }
@@ -370,7 +373,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .transport = transport,
                          .device = env_.device,
                          .id = formation_.id,
-                         .secret = secret_,
+                         .secret = formation_.key,
                          .tenant = formation_.tenant,
                          .self = members.self,
                          .hosts = {},

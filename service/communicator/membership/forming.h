@@ -30,6 +30,7 @@ namespace mccs {
 
 struct Formation {
   CommId id;                          // the communicator's id among daemons, from the roster on
+  Secret key{};                       // of its daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
   std::string tenant;
@@ -103,7 +104,7 @@ class Forming {
   const CommunicatorEnvironment& env_;
   Formation& formation_;
   Waker& waker_;
-  Secret secret_{};
+  const Secret secret_;  // of the unique id
   State state_ = State::kJoining;
 
   std::unique_ptr<Joining> joining_;  // in kJoining, unless the roster is known

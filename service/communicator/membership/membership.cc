@@ -10,6 +10,16 @@
 
 namespace mccs {
 
+Secret KeyOf(const Secret& secret, const peer::Roster& roster) {
+  if (roster.key().empty()) return secret;
+  const std::string text = absl::StrCat("mccs key", roster.key());
+  const auto hash =
+      wire::KeyedHash(secret, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  Secret key;
+  std::copy_n(hash.begin(), key.size(), key.begin());
+  return key;
+}
+
 Endpoint Membership::EndpointOf(HostIndex host) const {
   const peer::HostInfo& info = roster.hosts(host.value());
   return {info.endpoint_host(), static_cast<uint16_t>(info.endpoint_port())};
@@ -57,6 +67,9 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
     return reject("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
   }
   if (roster.tenant() != expected.tenant) return reject("it is for another tenant");
+  if (!roster.key().empty() && roster.key().size() != sizeof(Secret)) {
+    return reject("its key has ", roster.key().size(), " bytes: expected ", sizeof(Secret));
+  }
   if (roster.hosts_size() < 1 || roster.hosts_size() > kMaxHosts) {
     return reject("it has ", roster.hosts_size(), " hosts: expected 1 to ", kMaxHosts);
   }

@@ -12,12 +12,17 @@
 #include "proto/agent.pb.h"
 #include "proto/peer.pb.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/transport/handshake.h"
 #include "service/transport/network.h"
 
 namespace mccs {
 
 // Maximum number of ranks of one communicator.
 inline constexpr int kMaxRanks = 1 << 20;
+
+// The key by which daemons of a communicator prove that they have its roster. `secret`: of its
+// unique id.
+Secret KeyOf(const Secret& secret, const peer::Roster& roster);
 
 struct Membership {
   peer::Roster roster;
@@ -43,8 +48,8 @@ struct RosterExpectation {
   CommId id;            // from the unique id
   bool any_id = false;  // the rendezvous assigned another id, because the unique id may be reused
   std::string tenant;
-  std::string host;                         // this host's name
-  Endpoint endpoint;                        // where peers connect to it
+  std::string host;                              // this host's name
+  Endpoint endpoint;                             // where peers connect to it
   std::vector<std::string> rdma_addresses = {};  // of its RDMA NICs
   int ranks = 0;
   std::vector<Rank> locals;  // ranks of this host
@@ -57,8 +62,9 @@ using RdmaAddresses = google::protobuf::RepeatedPtrField<std::string>;
 absl::Status CheckRdmaAddresses(const RdmaAddresses& addresses);
 
 // Validates and converts a roster. It comes from the daemon that a tenant's unique id names, which
-// may be an impostor. kDataLoss with the reason if it is invalid. Its parts are sent on, to the
-// controller and in other rosters. REQUIRES: no unknown fields (ParseRelayed).
+// may be an impostor where daemons have no certificates. kDataLoss with the reason if it is
+// invalid. Its parts are sent on, to the controller and in other rosters. REQUIRES: no unknown
+// fields (ParseRelayed).
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
 // For the controller. `strategy`: the current one.

@@ -62,7 +62,8 @@ std::optional<Secret> Rendezvous::SecretOf(CommId id) const {
   return it->second->secret;
 }
 
-void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
+void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection,
+                        const std::string& host) {
   auto it = pending_rendezvous_.find(id);
   if (it == pending_rendezvous_.end())
     return;  // It ended after the handshake; closing the stream notifies the peer.
@@ -74,7 +75,8 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
     if (unused->second.empty()) unused_.erase(unused);
   }
   JoiningHost& joining_host = rendezvous.joining_hosts.emplace_back(
-      rendezvous.ready, std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes));
+      rendezvous.ready, std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes),
+      host);
   joining_host.place = std::prev(rendezvous.joining_hosts.end());
   joining_host.link->SetWaker(&joining_host);
   joining_host.Wake();
@@ -286,6 +288,18 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
                                                  "; use another address or port")));
     return;
   }
+  if (!joining_host.proven_host.empty() && join.host() != joining_host.proven_host) {
+    log_.Warning("communicator ", FormatCommId(id), ": the daemon of host ",
+                 joining_host.proven_host, " tried to join as host ", CutPeerText(join.host()));
+    if (joining_host.ranks.empty()) {
+      RejectHost(rendezvous, joining_host,
+                 absl::PermissionDeniedError(absl::StrCat(
+                     "a daemon with the certificate of host ", joining_host.proven_host,
+                     " cannot join as host ", CutPeerText(join.host()),
+                     ": correct `host` or `tls` in mccsd's configuration there")));
+    }
+    return;
+  }
   if (absl::Status status = CheckJoin(rendezvous, joining_host, join); !status.ok()) {
     RejectRendezvous(id, rendezvous, status);
     return;
@@ -397,6 +411,9 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
   roster.set_comm_id(rendezvous.guessable ? random_.NextU64() : id.value());
   roster.set_tenant(rendezvous.tenant);
   roster.set_name(rendezvous.comm_name);
+  Secret key;
+  random_.Fill(std::as_writable_bytes(std::span(key)));
+  roster.set_key(key.data(), key.size());
   const std::vector<HostIndex> order = LocalityOrder(positions);
   for (const HostIndex index : order) {
     JoiningHost& joining_host = *joining_hosts[static_cast<size_t>(index.value())];

@@ -74,7 +74,9 @@ class Rendezvous {
   std::optional<Secret> SecretOf(CommId id) const;
 
   // Takes a daemon that has proven to know the secret of rendezvous `id`.
-  void Accept(CommId id, std::unique_ptr<Connection> connection);
+  // `host`: whose daemon it has proven to be, and no other host may join over this connection;
+  // empty: nothing.
+  void Accept(CommId id, std::unique_ptr<Connection> connection, const std::string& host = "");
 
   // One turn. Returns true if anything moved or another turn is needed at once.
   bool Poll();
@@ -87,14 +89,15 @@ class Rendezvous {
  private:
   // An authenticated daemon and the ranks that it has registered so far.
   struct JoiningHost final : ReadyList::Member {
-    JoiningHost(ReadyList& ready, std::unique_ptr<PeerLink> l)
-        : Member(ready), link(std::move(l)) {}
+    JoiningHost(ReadyList& ready, std::unique_ptr<PeerLink> l, const std::string& host)
+        : Member(ready), link(std::move(l)), proven_host(host) {}
     // In a later turn.
     void Send(const PeerFrame& frame) {
       link->Queue(frame);
       Wake();
     }
     std::unique_ptr<PeerLink> link;
+    const std::string proven_host;
     std::string name;
     Endpoint endpoint;
     RdmaAddresses rdma_addresses;

@@ -194,7 +194,7 @@ Splits::Group Splits::MakeGroup(uint64_t number, std::span<const SplitChoice> ch
                                 int32_t color) const {
   const int64_t facts[] = {static_cast<int64_t>(number), color};
   Group group{.ranks = RanksOfColor(choices, color),
-              .id = DeriveId({secret_, formation_.id}, "split", facts),
+              .id = DeriveId({formation_.key, formation_.id}, "split", facts),
               .roster = nullptr};
   group.roster = std::make_shared<const peer::Roster>(
       RosterOf(*formation_.members, group.ranks, CommId(group.id.comm_id)));

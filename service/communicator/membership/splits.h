@@ -49,8 +49,7 @@ class Splits {
   };
 
   // LIFETIME: `formation` outlives this.
-  Splits(const Formation& formation, const wire::Secret& secret)
-      : formation_(formation), secret_(secret) {}
+  explicit Splits(const Formation& formation) : formation_(formation) {}
 
   // Adds a local rank's call. Its SplitResult follows later. REQUIRES: the formation has members
   // and star.
@@ -96,7 +95,6 @@ class Splits {
   size_t ranks() const { return static_cast<size_t>(formation_.members->ranks()); }
 
   const Formation& formation_;
-  const wire::Secret secret_;
   std::map<Rank, uint64_t> called_;  // number of splits called by each rank, as known here
   std::vector<Waiting> waiting_;     // calls of local ranks
   std::map<uint64_t, PendingSplit> pending_splits_;  // leader: by number

@@ -23,9 +23,9 @@ TEST(DerivedCommunicator, OrdersRanksByKeyThenRank) {
 }
 
 TEST(DerivedCommunicator, IdsDependOnParentKindAndFacts) {
-  const ParentIdentity parent{.secret = {1, 2, 3}, .id = CommId(7)};
-  const ParentIdentity outsider{.secret = {1, 2, 4}, .id = CommId(7)};
-  const ParentIdentity sibling{.secret = {1, 2, 3}, .id = CommId(8)};
+  const ParentIdentity parent{.key = {1, 2, 3}, .id = CommId(7)};
+  const ParentIdentity outsider{.key = {1, 2, 4}, .id = CommId(7)};
+  const ParentIdentity sibling{.key = {1, 2, 3}, .id = CommId(8)};
   const int64_t facts[] = {1, 0};
   const int64_t others[] = {0, 1};
   auto id = [](const ParentIdentity& of, std::string_view kind, std::span<const int64_t> what) {
@@ -36,7 +36,7 @@ TEST(DerivedCommunicator, IdsDependOnParentKindAndFacts) {
                                   id(parent, "shrink", facts), id(outsider, "split", facts),
                                   id(sibling, "split", facts)};
   EXPECT_EQ(all.size(), 5u);
-  EXPECT_NE(wire::SecretOf(DeriveId(parent, "split", facts)), parent.secret);
+  EXPECT_NE(wire::SecretOf(DeriveId(parent, "split", facts)), parent.key);
 }
 
 Membership Parent() {
@@ -85,7 +85,7 @@ TEST(DerivedCommunicator, RosterKeepsHostOrderOfParent) {
 }
 
 TEST(DerivedCommunicator, ShrunkRanksMeetAtLowestRemainingRank) {
-  const ParentIdentity parent{.secret = {1}, .id = CommId(7)};
+  const ParentIdentity parent{.key = {1}, .id = CommId(7)};
   const auto place = [&](int self, std::vector<int32_t> excluded, int64_t nth = 1) {
     return DeriveShrunk(Parent(), parent, Rank(self), std::move(excluded), nth);
   };
@@ -104,7 +104,7 @@ TEST(DerivedCommunicator, ShrunkRanksMeetAtLowestRemainingRank) {
 }
 
 TEST(DerivedCommunicator, RejectsInvalidExcludeLists) {
-  const ParentIdentity parent{.secret = {1}, .id = CommId(7)};
+  const ParentIdentity parent{.key = {1}, .id = CommId(7)};
   for (const std::vector<int32_t>& list :
        std::vector<std::vector<int32_t>>{{}, {5}, {-1}, {3, 3}, {2}, {0, 1, 2, 3, 4}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(DeriveShrunk(Parent(), parent, Rank(2), list, 1).status()));
@@ -112,7 +112,7 @@ TEST(DerivedCommunicator, RejectsInvalidExcludeLists) {
 }
 
 TEST(DerivedCommunicator, EachGrowHasItsOwnIdAtRankZero) {
-  const ParentIdentity parent{.secret = {1}, .id = CommId(7)};
+  const ParentIdentity parent{.key = {1}, .id = CommId(7)};
   const wire::UniqueId id = DeriveGrownId(Parent(), parent, 1);
   EXPECT_EQ(id.port, 7001);
   EXPECT_EQ(id.derived, 1);

@@ -57,6 +57,21 @@ TEST(Membership, MapsRanksToHosts) {
   EXPECT_EQ(members->HostNames({HostIndex(0), HostIndex(2)}), "h0, h2");
 }
 
+TEST(Membership, TheKeyFollowsFromTheSecretAndTheRostersKey) {
+  const Secret secret = {1, 2, 3};
+  peer::Roster roster = Roster({{0}});
+  EXPECT_EQ(KeyOf(secret, roster), secret) << "of a split";
+  roster.set_key(std::string(sizeof(Secret), 'a'));
+  const Secret key = KeyOf(secret, roster);
+  EXPECT_NE(key, secret);
+  EXPECT_EQ(KeyOf(secret, roster), key);
+  EXPECT_NE(KeyOf({1, 2, 4}, roster), key);
+  roster.set_key(std::string(sizeof(Secret), 'b'));
+  EXPECT_NE(KeyOf(secret, roster), key);
+  roster.set_key("short");
+  EXPECT_THAT(Rejection(roster, Expect(1, {0})), HasSubstr("its key has 5 bytes"));
+}
+
 TEST(Membership, AcceptsAnyJoinOrder) {
   EXPECT_EQ(Rejection(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
 }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "base/random.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/tree_relay.h"
@@ -26,10 +29,11 @@ class RendezvousTest : public testing::Test {
   wire::UniqueId Make(const std::string& tenant = "blue") {
     return rendezvous_.MakeId({"10.0.0.1", 7400}, tenant);
   }
-  std::shared_ptr<FakeWire> Connect(const wire::UniqueId& id) {
+  // `proven`: whose daemon it is by its certificate.
+  std::shared_ptr<FakeWire> Connect(const wire::UniqueId& id, const std::string& proven = "") {
     auto wire = std::make_shared<FakeWire>();
     opened_.push_back(wire);
-    rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire));
+    rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire), proven);
     return wire;
   }
   static peer::Message Join(int ranks, int rank, const std::string& host,
@@ -84,6 +88,36 @@ TEST_F(RendezvousTest, SendsRosterWhenAllHaveJoined) {
   }
   EXPECT_EQ(rendezvous_.pending_rendezvous(), 0u);
   EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
+}
+
+TEST_F(RendezvousTest, AHostCannotJoinAsAnotherOne) {
+  const auto id = Make();
+  auto liar = Connect(id, "h1");
+  liar->Deliver(Join(2, 0, "h0"));
+  Run();
+  EXPECT_THAT(RejectionTo(liar), testing::AllOf(HasSubstr("certificate of host h1"),
+                                                HasSubstr("as host h0"), HasSubstr("`tls`")));
+  // The others are not affected.
+  auto a = Connect(id, "h0"), b = Connect(id, "h1");
+  a->Deliver(Join(2, 0, "h0"));
+  b->Deliver(Join(2, 1, "h1"));
+  Run();
+  ASSERT_FALSE(a->Written().empty());
+  EXPECT_TRUE(a->Written().back().has_roster());
+}
+
+TEST_F(RendezvousTest, EachRosterHasAKeyOfItsOwn) {
+  std::set<std::string> keys;
+  for (int i = 0; i < 3; ++i) {
+    auto wire = Connect(Make());
+    wire->Deliver(Join(1, 0, "h0"));
+    Run();
+    ASSERT_FALSE(wire->Written().empty());
+    const std::string key = RosterIn(wire->Written().back()).key();
+    EXPECT_EQ(key.size(), sizeof(Secret));
+    keys.insert(key);
+  }
+  EXPECT_EQ(keys.size(), 3u);
 }
 
 class RendezvousOfManyHosts : public RendezvousTest {

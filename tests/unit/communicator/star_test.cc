@@ -24,13 +24,14 @@ peer::Message Departed(int rank) {
 
 class StarTest : public testing::Test {
  protected:
-  std::shared_ptr<FakeWire> Dial() {
+  // `proven`: whose daemon it is by its certificate.
+  std::shared_ptr<FakeWire> Dial(const std::string& proven = "") {
     auto wire = std::make_shared<FakeWire>();
-    star_.Accept(std::make_unique<FakeConnection>(wire));
+    star_.Accept(std::make_unique<FakeConnection>(wire), proven);
     return wire;
   }
-  std::shared_ptr<FakeWire> Join(int host) {
-    auto wire = Dial();
+  std::shared_ptr<FakeWire> Join(int host, const std::string& proven = "") {
+    auto wire = Dial(proven);
     wire->Deliver(Hello(host));
     star_.Poll();
     return wire;
@@ -53,6 +54,13 @@ TEST_F(StarTest, DropsLinkWithoutHello) {
   wire->Deliver(Departed(1));
   star_.Poll();
   EXPECT_EQ(wire.use_count(), 1);
+}
+
+TEST_F(StarTest, AHostCannotSayHelloAsAnotherOne) {
+  star_.ExpectHosts([](HostIndex host) { return "h" + std::to_string(host.value()); });
+  EXPECT_EQ(Join(1, "h2").use_count(), 1);
+  EXPECT_EQ(Join(1, "stranger").use_count(), 1);
+  EXPECT_EQ(Join(1, "h1").use_count(), 2);
 }
 
 TEST_F(StarTest, DropsDuplicateHello) {

@@ -275,7 +275,8 @@ TEST_F(HandshakeTest, ReportsAnotherVersionToBothEnds) {
   EXPECT_EQ(challenge.verdict, wire::PeerVerdict::kWrongVersion);
   EXPECT_EQ(challenge.version, wire::kPeerVersion);
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("version 99 of the daemons' protocol, this daemon 1"));
+  EXPECT_THAT(log_.lines[0], HasSubstr("version 99 of the daemons' protocol, this daemon " +
+                                       std::to_string(wire::kPeerVersion)));
 }
 
 TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
@@ -286,7 +287,8 @@ TEST_F(HandshakeTest, ReportsAForeignServerToTheClient) {
   other.version = 7;
   other.verdict = wire::PeerVerdict::kWrongVersion;
   const std::vector<std::pair<std::string, std::string>> answers = {
-      {BytesOf(other), "version 7 of the daemons' protocol, this daemon 1"},
+      {BytesOf(other),
+       "version 7 of the daemons' protocol, this daemon " + std::to_string(wire::kPeerVersion)},
       {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "first bytes are 'HTTP/1.1'"}};
   for (const auto& [answer, expected] : answers) {
     auto client = StartClient(lane_, kSecret);

@@ -1,0 +1,62 @@
+// TLS between the daemons of a cluster, with certificates that may be renewed meanwhile.
+#ifndef MCCS_SERVICE_TRANSPORT_TLS_TLS_PEERS_H_
+#define MCCS_SERVICE_TRANSPORT_TLS_TLS_PEERS_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/transport/peer_security.h"
+#include "trust/tls_context.h"
+#include "trust/tls_files.h"
+
+namespace mccs {
+
+class TlsPeers final : public PeerSecurity {
+ public:
+  static constexpr int64_t kRefreshNs = 5 * kNsPerSec;
+
+  // A thread calls Refresh every `refresh_ns`. Errors as of MakeTlsContext. LIFETIME: clock and log
+  // outlive this.
+  static absl::StatusOr<std::unique_ptr<TlsPeers>> Make(const TlsFiles& files,
+                                                        const WallClock& clock, Log& log,
+                                                        int64_t refresh_ns = kRefreshNs);
+  ~TlsPeers() override;
+
+  // THREAD: the owning engine.
+  std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
+                                           End end) override;
+
+  // Reads the files again if they have changed; connections from now on use them. If they cannot
+  // be used, the ones before stay, and the log says so once. THREAD: any.
+  void Refresh();
+  // THREAD: any.
+  CertificateFacts own() const;
+
+ private:
+  TlsPeers(TlsFiles files, const WallClock& clock, Log& log)
+      : files_(files), clock_(clock), log_(log) {}
+  void RunLoop(int64_t refresh_ns);
+
+  const TlsFiles files_;
+  const WallClock& clock_;
+  Log& log_;
+  mutable std::mutex mutex_;
+  TlsContext context_;      // guarded by mutex_, like the next ones
+  size_t fingerprint_ = 0;  // of the files
+  std::string failure_;     // of the last reading, as it was logged
+  bool stops_ = false;
+  std::condition_variable stop_;
+  std::thread thread_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_TLS_TLS_PEERS_H_

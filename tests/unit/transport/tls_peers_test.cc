@@ -1,0 +1,289 @@
+#include "service/transport/tls/tls_peers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/mentions.h"
+#include "tests/unit/recording_log.h"
+#include "tests/unit/trust/new_certificates.h"
+
+namespace mccs {
+namespace tls_peers_test {
+
+using testing::HasSubstr;
+
+constexpr Secret kSecret = {1, 2, 3};
+const Preamble kMemberLink = {.purpose = ConnectionPurpose::kMember, .comm_id = CommId(42)};
+const Preamble kLaneLink = {.purpose = ConnectionPurpose::kLane, .comm_id = CommId(42)};
+
+class TlsPeersTest : public testing::Test {
+ protected:
+  TlsPeersTest() : network_(clock_, 1) {}
+
+  std::unique_ptr<TlsPeers> PeersOf(const TlsFiles& files) {
+    absl::StatusOr<std::unique_ptr<TlsPeers>> peers =
+        TlsPeers::Make(files, wall_clock_, log_, kNever / 4);
+    EXPECT_TRUE(peers.ok()) << peers.status();
+    return *std::move(peers);
+  }
+
+  void Serve(PeerSecurity* security) {
+    server_ = std::make_unique<PeerListener>(
+        *network_.HostNetwork("server").Listen({.host = "", .port = 7400}),
+        [](const Preamble&) { return std::optional<Secret>(kSecret); }, server_random_, log_,
+        PeerListenerLimits{}, security);
+  }
+
+  std::unique_ptr<Connection> Dial() {
+    return *network_.HostNetwork("client").Connect({.host = "server", .port = 7400}, {});
+  }
+
+  // Makes a handshake of a client; server and client results are in peers_ and result_.
+  void Connect(PeerSecurity* security, const Preamble& preamble = kMemberLink) {
+    client_ = std::make_unique<ClientHandshake>(Dial(), preamble, kSecret, client_random_,
+                                                clock_.Now() + 60 * kNsPerSec, security);
+    result_ = nullptr;
+    Run(10 * kNsPerMs);
+  }
+
+  void Run(int64_t ns) {
+    const MonotonicNs end = clock_.Now() + ns;
+    for (bool ended = client_ == nullptr; clock_.Now() < end;) {
+      for (Peer& peer : server_->Poll(clock_.Now())) peers_.push_back(std::move(peer));
+      if (!ended) {
+        result_ = client_->Poll(clock_.Now());
+        ended = !result_.ok() || *result_ != nullptr;
+      }
+      MonotonicNs next = end;
+      if (network_.NextEventTime()) next = std::min(next, *network_.NextEventTime());
+      if (server_->NextDeadline() == 0) next = std::min(next, clock_.Now() + kNsPerUs);
+      network_.AdvanceTo(next);
+    }
+  }
+
+  // Sends bytes from one end to the other, which reads portions of `portion` bytes.
+  std::string Transfer(Connection& from, Connection& to, const std::string& bytes, size_t portion) {
+    std::string received;
+    std::string buffer(portion, '\0');
+    size_t sent = 0;
+    for (int turn = 0; turn < 100000 && received.size() < bytes.size(); ++turn) {
+      if (sent < bytes.size() && from.writable()) {
+        // Two pieces, of which the first is short.
+        const size_t first = std::min<size_t>(3, bytes.size() - sent);
+        const iovec pieces[] = {
+            {.iov_base = const_cast<char*>(bytes.data()) + sent, .iov_len = first},
+            {.iov_base = const_cast<char*>(bytes.data()) + sent + first,
+             .iov_len = bytes.size() - sent - first}};
+        const absl::StatusOr<size_t> written = from.Write(pieces);
+        EXPECT_TRUE(written.ok()) << written.status();
+        sent += written.value_or(0);
+      }
+      while (to.readable()) {
+        const iovec piece{.iov_base = buffer.data(), .iov_len = buffer.size()};
+        const absl::StatusOr<size_t> got = to.Read({&piece, 1});
+        EXPECT_TRUE(got.ok()) << got.status();
+        if (got.value_or(0) == 0) break;
+        received.append(buffer, 0, *got);
+      }
+      if (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
+    }
+    EXPECT_EQ(sent, bytes.size());
+    return received;
+  }
+
+  static std::string ManyBytes(size_t count) {
+    std::string bytes;
+    for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(i * 31 + i / 253);
+    return bytes;
+  }
+
+  std::string LogText() const {
+    std::string all;
+    for (const std::string& line : log_.lines) absl::StrAppend(&all, line, "\n");
+    return all;
+  }
+
+  SystemWallClock wall_clock_;
+  SimClock clock_;
+  SimNetwork network_;
+  SeededRandom client_random_{1};
+  SeededRandom server_random_{2};
+  RecordingLog log_;
+  NewCertificates cluster_;
+  const std::unique_ptr<TlsPeers> h1_ = PeersOf(cluster_.Host("h1"));
+  const std::unique_ptr<TlsPeers> h2_ = PeersOf(cluster_.Host("h2"));
+  std::unique_ptr<PeerListener> server_;
+  std::unique_ptr<ClientHandshake> client_;
+  absl::StatusOr<std::unique_ptr<Connection>> result_ = nullptr;
+  std::vector<Peer> peers_;
+};
+
+TEST_F(TlsPeersTest, BothEndsKnowWhoseDaemonTheOtherIs) {
+  Serve(h2_.get());
+  Connect(h1_.get());
+  ASSERT_TRUE(result_.ok()) << result_.status();
+  ASSERT_NE(*result_, nullptr);
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(client_->peer_host(), "h2");
+  EXPECT_EQ(peers_[0].host, "h1");
+  EXPECT_EQ(peers_[0].preamble, kMemberLink);
+}
+
+TEST_F(TlsPeersTest, CarriesMoreThanTheStreamTakesAtOnceBothWays) {
+  Serve(h2_.get());
+  Connect(h1_.get());
+  ASSERT_TRUE(result_.ok()) << result_.status();
+  ASSERT_EQ(peers_.size(), 1u);
+  const std::string bytes = ManyBytes(300'000);
+  EXPECT_EQ(Transfer(**result_, *peers_[0].connection, bytes, 777), bytes);
+  EXPECT_EQ(Transfer(*peers_[0].connection, **result_, bytes, 100'000), bytes);
+}
+
+class CountingWaker final : public Waker {
+ public:
+  void Wake() override { ++wakes; }
+  int wakes = 0;
+};
+
+// The owner of a connection may change while received bytes are decrypted but not read.
+TEST_F(TlsPeersTest, ANewOwnerIsWokenForBytesThatOpensslHas) {
+  Serve(h2_.get());
+  Connect(h1_.get());
+  ASSERT_EQ(peers_.size(), 1u);
+  const std::string text = "two parts";
+  const iovec all{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
+  ASSERT_EQ(*(*result_)->Write({&all, 1}), text.size());
+  Run(kNsPerMs);
+  Connection& server = *peers_[0].connection;
+  char part[3];
+  const iovec piece{.iov_base = part, .iov_len = sizeof(part)};
+  ASSERT_EQ(*server.Read({&piece, 1}), 3u);
+  EXPECT_TRUE(server.readable());
+  CountingWaker waker;
+  server.SetWaker(&waker);
+  EXPECT_GT(waker.wakes, 0);
+  server.SetWaker(nullptr);
+}
+
+TEST_F(TlsPeersTest, LanesStayPlain) {
+  Serve(h2_.get());
+  Connect(h1_.get(), kLaneLink);
+  ASSERT_TRUE(result_.ok()) << result_.status();
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(peers_[0].host, "");
+}
+
+// A tenant knows the secret, but no key of a certificate.
+TEST_F(TlsPeersTest, TheSecretAloneOpensNoControlLink) {
+  Serve(h2_.get());
+  Connect(nullptr);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(result_.status().message()), Mentions("certificate", "`tls`"));
+  EXPECT_TRUE(peers_.empty());
+  EXPECT_THAT(LogText(), HasSubstr("without a certificate"));
+}
+
+TEST_F(TlsPeersTest, AHostWithoutCertificateSaysSoToOneThatHasOne) {
+  Serve(nullptr);
+  Connect(h1_.get());
+  EXPECT_FALSE(result_.ok());
+  EXPECT_THAT(std::string(result_.status().message()), HasSubstr("see mccsd's log on that host"));
+  EXPECT_TRUE(peers_.empty());
+  EXPECT_THAT(LogText(), Mentions("this host has none", "`tls`"));
+}
+
+TEST_F(TlsPeersTest, BothEndsNameAForeignCertificate) {
+  NewCertificates foreign("example.org");
+  const std::unique_ptr<TlsPeers> stranger = PeersOf(foreign.Host("h1"));
+  Serve(h2_.get());
+  Connect(stranger.get());
+  // The client rejects first: it sees the server's certificate before it shows its own.
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(result_.status().message()),
+              Mentions("CN=host h2, O=mccs", "issue-certificate"));
+  EXPECT_THAT(LogText(), Mentions("CN=host h2, O=mccs", "alert"));
+  EXPECT_TRUE(peers_.empty());
+}
+
+// The stranger trusts everybody, and has a certificate of its own authority.
+TEST_F(TlsPeersTest, TheServerNamesAForeignCertificate) {
+  NewCertificates foreign("example.org");
+  TlsFiles files = foreign.Host("h1");
+  std::string both = foreign.authority().Pem()->certificate;
+  both += cluster_.authority().Pem()->certificate;
+  files.authority = foreign.Write("both", both);
+  const std::unique_ptr<TlsPeers> stranger = PeersOf(files);
+  Serve(h2_.get());
+  Connect(stranger.get());
+  EXPECT_FALSE(result_.ok());
+  EXPECT_TRUE(peers_.empty());
+}
+
+TEST_F(TlsPeersTest, AnOperatorIsNoPeer) {
+  const std::unique_ptr<TlsPeers> alice =
+      PeersOf(cluster_.Issue({"mccs", Identity::Kind::kOperator, "alice"}));
+  Serve(h2_.get());
+  Connect(alice.get());
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(result_.status().message()), Mentions("CN=operator alice", "rejected"));
+  EXPECT_TRUE(peers_.empty());
+  EXPECT_THAT(LogText(), Mentions("CN=operator alice", "not of a host"));
+}
+
+TEST_F(TlsPeersTest, RenewedFilesAreUsedAndBadOnesAreNot) {
+  const TlsFiles files = cluster_.Host("h3");
+  const std::unique_ptr<TlsPeers> peers = PeersOf(files);
+  const int64_t ends = cluster_.now_s() + 5 * NewCertificates::kDay;
+  cluster_.Issue({"mccs", Identity::Kind::kHost, "h3"}, Validity{cluster_.now_s() - 10, ends});
+  peers->Refresh();
+  EXPECT_EQ(peers->own().validity.to_s, ends);
+  EXPECT_THAT(LogText(), Mentions("peers now see", "CN=host h3"));
+  cluster_.Write("of host h3.crt", "rubbish");
+  peers->Refresh();
+  peers->Refresh();
+  EXPECT_EQ(peers->own().validity.to_s, ends);
+  EXPECT_THAT(LogText(), Mentions("cannot be used", "of host h3.crt"));
+  EXPECT_EQ(log_.Count("cannot be used"), 1u);
+}
+
+// A stranger begins many handshakes: each turn computes only a few, and each client gets its own.
+TEST_F(TlsPeersTest, ATurnComputesFewHandshakes) {
+  Serve(h2_.get());
+  std::vector<std::unique_ptr<ClientHandshake>> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(std::make_unique<ClientHandshake>(
+        Dial(), kMemberLink, kSecret, client_random_, clock_.Now() + 60 * kNsPerSec, h1_.get()));
+  }
+  const auto poll_clients = [&] {
+    for (auto& client : clients) {
+      if (client == nullptr) continue;
+      const auto connection = client->Poll(clock_.Now());
+      ASSERT_TRUE(connection.ok()) << connection.status();
+      if (*connection != nullptr) client.reset();
+    }
+  };
+  // All clients have sent their first messages before the server's first turn.
+  for (int i = 0; i < 10; ++i) {
+    network_.AdvanceTo(clock_.Now() + kNsPerMs);
+    poll_clients();
+  }
+  server_->Poll(clock_.Now());
+  EXPECT_EQ(server_->NextDeadline(), 0) << "the rest has a turn at once";
+  for (int i = 0; i < 60; ++i) {
+    for (Peer& peer : server_->Poll(clock_.Now())) peers_.push_back(std::move(peer));
+    poll_clients();
+    network_.AdvanceTo(clock_.Now() + kNsPerMs);
+  }
+  EXPECT_EQ(peers_.size(), 12u);
+}
+
+}  // namespace tls_peers_test
+}  // namespace mccs
