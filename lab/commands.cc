@@ -286,7 +286,8 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
   MCCS_ASSIGN_OR_RETURN(const Place place,
                         lab.PlaceOf(caller.directories.PathsOf(name), options.host));
-  Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
+  Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint},
+                         {"MCCS_TLS", caller.directories.PathsOf(name).OperatorCertificate()}};
   // Switches have no daemon, so no variables that refer to one.
   if (lab.nodes.empty() || lab.FindHost(options.host).ok()) {
     MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host, options.tenant));

@@ -244,7 +244,7 @@ absl::Status ClientHandshake::CheckChallenge() const {
     case wire::PeerVerdict::kUnknownCommunicator:
       return absl::NotFoundError("the peer does not know the communicator");
     case wire::PeerVerdict::kNotSecure:
-      return absl::PermissionDeniedError(absl::StrCat(
+      return absl::UnauthenticatedError(absl::StrCat(
           "the peer accepts only daemons with a certificate of its cluster; set `tls` in mccsd's ",
           "configuration on this host"));
     default:
@@ -364,7 +364,7 @@ absl::Status ServerHandshake::CheckSecurity(const Preamble& preamble) const {
   if (lane && secured_ != nullptr)
     return absl::InvalidArgumentError("the peer requests a lane on a secure connection");
   if (lane || secured_ != nullptr || security_ == nullptr) return absl::OkStatus();
-  return absl::PermissionDeniedError(
+  return absl::UnauthenticatedError(
       absl::StrCat("the peer requests a ", ToString(preamble),
                    " without a certificate; set `tls` in mccsd's configuration on that host"));
 }

@@ -152,9 +152,10 @@ class ClientHandshake {
                   PeerSecurity* security = nullptr);
 
   // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server does not
-  // know the communicator), kPermissionDenied (the secrets or certificates differ, or rejected),
-  // kFailedPrecondition (another version or another protocol). ENSURES on a connection: the server
-  // has the secret. It may still close the connection.
+  // know the communicator), kPermissionDenied (the secrets differ, or rejected), kUnauthenticated
+  // (a certificate is absent or rejected), kFailedPrecondition (another version or another
+  // protocol). ENSURES on a connection: the server has the secret. It may still close the
+  // connection.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   MonotonicNs deadline() const { return deadline_; }

@@ -15,7 +15,7 @@ namespace mccs {
 
 // A connection whose bytes only its two ends can read or change. Its first calls of Read and Write
 // make the handshake; until it is complete they would block. A Write that took only a part of its
-// bytes must be repeated with the rest. Besides kUnavailable, kPermissionDenied: the other end is
+// bytes must be repeated with the rest. Besides kUnavailable, kUnauthenticated: the other end is
 // no daemon of the cluster, or does not take this one for one; names the certificate.
 class SecureConnection : public Connection {
  public:

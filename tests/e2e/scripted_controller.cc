@@ -1,11 +1,12 @@
 // A controller that sends the messages of a file to daemons and prints the daemons' reports.
 //
-//   scripted_controller ADDRESS:PORT ORDERS
+//   scripted_controller ADDRESS:PORT ORDERS CERTIFICATE
 //
 // ORDERS: ToAgent messages (proto/agent.proto) in text format, separated by lines "---", for every
 // communicator. The leader gets the first proposal when it announces the communicator, and each
 // further one when the previous one is enforced. Each host gets the rates when it first reports the
 // communicator, and each Probe once, with a heartbeat. The file is read again each time.
+// CERTIFICATE: the directory of the controller's (trust/certificate_directory.h).
 // Output: "listening"; "HOST registered" for each host; "HOST probed JSON" for each answer to a
 // Probe; "HOST JSON" for each report.
 #include <google/protobuf/text_format.h>
@@ -27,6 +28,8 @@
 
 #include "proto/agent.grpc.pb.h"
 #include "proto/report_progress.h"
+#include "trust/certificate_directory.h"
+#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
@@ -149,8 +152,8 @@ class Hub final : public agent::v1::AgentHub::Service {
 };
 
 int Main(int argc, char** argv) {
-  if (argc != 3) {
-    std::cerr << "usage: scripted_controller ADDRESS:PORT ORDERS\n";
+  if (argc != 4) {
+    std::cerr << "usage: scripted_controller ADDRESS:PORT ORDERS CERTIFICATE\n";
     return 2;
   }
   ReadOrders(argv[2]);
@@ -160,7 +163,7 @@ int Main(int argc, char** argv) {
   for (int i = 0; i < kTries && server == nullptr; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(argv[1], grpc::InsecureServerCredentials());
+    builder.AddListeningPort(argv[1], TlsServerCredentials(TlsFilesIn(argv[3])));
     builder.RegisterService(&hub);
     server = builder.BuildAndStart();
   }

@@ -23,7 +23,7 @@ class ScriptedLab(Lab):
         assert eventually(lambda: process_has_ended(controller["pid"]))
         self.controller = Running([program("mccs-lab"), "exec", "--name", self.name, "controller", "--",
                                    program("tests/scripted_controller"), controller["endpoint"],
-                                   self._orders.name], environment())
+                                   self._orders.name, str(self.directory / "certificates/controller")], environment())
         try:
             for host in HOSTS:
                 assert self.controller.has_printed(f"{host} registered"), self.controller.output

@@ -1,4 +1,5 @@
 // mccsctl: the operators' command line for the controller.
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -189,4 +190,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace mccs
 
-int main(int argc, char** argv) { return mccs::Main(argc, argv); }
+// gRPC's threads end first: they use OpenSSL, which is cleaned up when the process exits.
+int main(int argc, char** argv) {
+  grpc_init();
+  const int status = mccs::Main(argc, argv);
+  grpc_shutdown_blocking();
+  return status;
+}

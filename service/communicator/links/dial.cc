@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
   if (*connection == nullptr) return nullptr;
   const std::string& peer = handshake_->peer_host();
   if (!host_.empty() && !peer.empty() && peer != host_) {
-    status_ = absl::PermissionDeniedError(
+    status_ = absl::UnauthenticatedError(
         absl::StrCat("the daemon at ", ToString((*connection)->remote()), " is that of host ", peer,
                      " by its certificate, not that of host ", host_));
     return status_;

@@ -293,7 +293,7 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
                  joining_host.proven_host, " tried to join as host ", CutPeerText(join.host()));
     if (joining_host.ranks.empty()) {
       RejectHost(rendezvous, joining_host,
-                 absl::PermissionDeniedError(absl::StrCat(
+                 absl::UnauthenticatedError(absl::StrCat(
                      "a daemon with the certificate of host ", joining_host.proven_host,
                      " cannot join as host ", CutPeerText(join.host()),
                      ": correct `host` or `tls` in mccsd's configuration there")));

@@ -62,7 +62,7 @@ int TlsConnection::OnVerify(int valid, X509_STORE_CTX* store) {
 int TlsConnection::CheckPeer(int valid, X509_STORE_CTX* store) {
   const X509* const certificate = X509_STORE_CTX_get0_cert(store);
   const auto refuse = [&](const auto&... why) {
-    refusal_ = absl::PermissionDeniedError(absl::StrCat(
+    refusal_ = absl::UnauthenticatedError(absl::StrCat(
         "rejected the certificate of '", TextOf(X509_get_subject_name(certificate)),
         "', issued by '", TextOf(X509_get_issuer_name(certificate)), "': ", why..., kRemedy));
     return 0;
@@ -140,13 +140,13 @@ absl::Status TlsConnection::ProtocolError() {
   ERR_clear_error();
   // Numbers of alerts that the other end has sent.
   if (reason >= SSL_AD_REASON_OFFSET) {
-    return absl::PermissionDeniedError(
+    return absl::UnauthenticatedError(
         absl::StrCat("the peer rejected this host's certificate, that of '", own_.subject,
                      "': ", text, "; see mccsd's log on that host", kRemedy));
   }
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-    return absl::PermissionDeniedError(absl::StrCat("the peer has no certificate", kRemedy));
-  return absl::PermissionDeniedError(
+    return absl::UnauthenticatedError(absl::StrCat("the peer has no certificate", kRemedy));
+  return absl::UnauthenticatedError(
       absl::StrCat("the peer does not speak TLS 1.3 of MCCS daemons: ", text));
 }
 

@@ -185,7 +185,7 @@ TEST_F(TlsPeersTest, LanesStayPlain) {
 TEST_F(TlsPeersTest, TheSecretAloneOpensNoControlLink) {
   Serve(h2_.get());
   Connect(nullptr);
-  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(result_.status().message()), Mentions("certificate", "`tls`"));
   EXPECT_TRUE(peers_.empty());
   EXPECT_THAT(LogText(), HasSubstr("without a certificate"));
@@ -206,7 +206,7 @@ TEST_F(TlsPeersTest, BothEndsNameAForeignCertificate) {
   Serve(h2_.get());
   Connect(stranger.get());
   // The client rejects first: it sees the server's certificate before it shows its own.
-  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(result_.status().message()),
               Mentions("CN=host h2, O=mccs", "issue-certificate"));
   EXPECT_THAT(LogText(), Mentions("CN=host h2, O=mccs", "alert"));
@@ -232,7 +232,7 @@ TEST_F(TlsPeersTest, AnOperatorIsNoPeer) {
       PeersOf(cluster_.Issue({"mccs", Identity::Kind::kOperator, "alice"}));
   Serve(h2_.get());
   Connect(alice.get());
-  EXPECT_EQ(result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(result_.status().message()), Mentions("CN=operator alice", "rejected"));
   EXPECT_TRUE(peers_.empty());
   EXPECT_THAT(LogText(), Mentions("CN=operator alice", "not of a host"));
