@@ -18,6 +18,8 @@ constexpr uint32_t kProtocol = 1;
 // Used until the controller has sent its own.
 constexpr int64_t kFirstHeartbeatTimeoutNs = 5 * kNsPerSec;
 constexpr int kConnectTimeoutMs = 2000;
+// How often a thread that waits for a connection looks whether the agent stops.
+constexpr std::chrono::milliseconds kStopCheckInterval(100);
 // The two together bound the time to detect a dead or unreachable peer, so that the next stream
 // opens another connection.
 constexpr int kProbeAfterMs = 10'000;
@@ -111,6 +113,7 @@ void Agent::SendForEver() {
 
 // One stream, from opening to end.
 void Agent::RunStream() {
+  AwaitConnection();
   grpc::ClientContext context;
   const std::unique_ptr<agent::v1::AgentHub::Stub> stub = agent::v1::AgentHub::NewStub(channel_);
   {
@@ -150,6 +153,28 @@ void Agent::RunStream() {
   log_->Warning("controller ", options_.controller,
                 was_connected ? ": connection lost (" : ": cannot connect (", last_error_,
                 "); retrying, communicators continue without the controller");
+}
+
+// gRPC advances a handshake of TLS only while a thread waits for the channel. Between streams none
+// does, and the attempts that it begins meanwhile time out.
+void Agent::AwaitConnection() {
+  const auto begin = std::chrono::system_clock::now();
+  const auto end = begin + 2 * std::chrono::milliseconds(kConnectTimeoutMs);
+  bool own_attempt = false;  // not one that began before this call
+  grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+  for (auto now = begin; now < end && state != GRPC_CHANNEL_READY;
+       now = std::chrono::system_clock::now()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    const bool changed = channel_->WaitForStateChange(state, now + kStopCheckInterval);
+    if (changed && own_attempt) return;
+    if (changed && state != GRPC_CHANNEL_CONNECTING) own_attempt = true;
+    state = channel_->GetState(/*try_to_connect=*/true);
+    // The attempt was over at once.
+    if (own_attempt && state == GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+  }
 }
 
 bool Agent::SendRegistration(Stream* stream) {

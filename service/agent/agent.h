@@ -134,6 +134,8 @@ class Agent final : public ControllerLink {
 
   void SendForEver();
   void RunStream();
+  // Returns when the controller is connected, or an attempt to connect has failed.
+  void AwaitConnection();
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
