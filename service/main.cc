@@ -2,7 +2,6 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -34,6 +33,7 @@
 #include "emulation/include/mccs_emulation_pci.h"
 #include "kernels/run_commands_image.h"
 #include "service/agent/agent.h"
+#include "service/command_line.h"
 #include "service/config.h"
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
@@ -47,10 +47,11 @@
 #include "service/gpus/child_gpu_reader.h"
 #include "service/gpus/gpu_problems.h"
 #include "service/gpus/gpu_watch.h"
-#include "service/gpus/nvml_survey.h"
+#include "service/host_commands.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/probe/raw_prober.h"
+#include "service/process_limits.h"
 #include "service/rdma_devices.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
@@ -60,33 +61,7 @@
 namespace mccs {
 namespace {
 
-constexpr rlim_t kWantedDescriptors = 65536;
-constexpr rlim_t kFewDescriptors = 4096;
-constexpr char kSurveyFlag[] = "--survey-gpus";
 constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
-
-// RDMA locks memory.
-void RaiseLockedMemory() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_MEMLOCK, &limit);
-}
-
-// Raises the limit of file descriptors (one per connection, buffer and communicator) to the hard
-// limit. Logs a line if file descriptors or lockable memory are too few.
-void RaiseProcessLimits(Log& log) {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < kFewDescriptors) {
-      log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
-                  " or more are advised (LimitNOFILE= in the unit)");
-    }
-  }
-  RaiseLockedMemory();
-}
 
 // Chooses between RDMA and TCP, and logs why. kFailedPrecondition: the configuration requires RDMA.
 absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey& survey,
@@ -181,12 +156,6 @@ ChoiceParameters AlgorithmsFor(const Config& config) {
   if (config.device == DeviceChoice::kGpu && result.rules.size() < kMaxAlgorithmRules)
     result.rules.push_back({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect});
   return result;
-}
-
-GpuNeeds NeedsOf(const Config& config) {
-  return {.cuda_version = mccs_run_commands_cuda_version,
-          .compute_capability = LeastComputeCapability(mccs_run_commands_architectures),
-          .gpus = config.gpus};
 }
 
 // Reports the GPUs' condition to the log and, unless `agent` is null, to the controller.
@@ -358,121 +327,13 @@ absl::Status Serve(const Config& config, Log& log) {
   return absl::OkStatus();
 }
 
-// Writes the host's GPUs, as NVML reports them, to standard output, for ChildGpuReader. NVML may
-// hang: the daemon's end ends this process.
-int SurveyGpus() {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::cout << SurveyByNvml(kNvmlLibrary).SerializeAsString() << std::flush;
-  return std::cout ? 0 : 1;
-}
-
-int CheckGpus(const Config& config) {
-  agent::v1::GpuSurvey survey = SurveyByNvml(kNvmlLibrary);
-  AddGpuProblems(NeedsOf(config), &survey);
-  std::cout << RenderGpuSurvey(survey) << std::flush;
-  return std::cout && survey.problems().empty() ? 0 : 1;
-}
-
-int CheckRdma(const Config& config) {
-  const absl::StatusOr<HostInventory> inventory =
-      DiscoverHost({.name = config.host, .gpu_count = config.gpus});
-  if (!inventory.ok()) {
-    std::cerr << "mccsd: " << inventory.status().message() << "\n";
-    return 1;
-  }
-  const absl::StatusOr<Endpoint> listen = ParseEndpoint(config.listen);
-  if (!listen.ok()) {
-    std::cerr << "mccsd: " << listen.status().message() << "\n";
-    return 1;
-  }
-  RaiseLockedMemory();  // as a daemon does
-  const RdmaSurvey survey = SurveyRdma(config.rdma, *listen, *inventory);
-  std::cout << RenderSurvey(survey) << std::flush;
-  return std::cout && WhyNoRdma(survey).empty() ? 0 : 1;
-}
-
-int PrintTopology(const Config& config) {
-  const absl::StatusOr<HostInventory> inventory =
-      DiscoverHost({.name = config.host, .gpu_count = config.gpus});
-  const absl::StatusOr<MachineParts> parts =
-      inventory.ok() ? DiscoverMachine({.inventory = *inventory, .hwloc_xml = ""})
-                     : absl::StatusOr<MachineParts>(inventory.status());
-  if (!parts.ok()) {
-    std::cerr << "mccsd: " << parts.status().message() << "\n";
-    return 1;
-  }
-  std::cout << HostTopologyYaml(
-                   {.host = config.host, .rack = config.rack, .configured_gpus = config.gpus},
-                   *parts)
-            << std::flush;
-  return std::cout ? 0 : 1;
-}
-
-std::string HostName() {
-  char name[256] = "localhost";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
-// A flag that overrides a key of the configuration.
-struct Flag {
-  const char* name;
-  const char* type;
-  std::string Config::*field;
-  const char* text;  // the default, if any, is appended
-};
-constexpr Flag kFlags[] = {
-    {"--host", "NAME", &Config::host, "Name of this host (default: the machine's)"},
-    {"--socket", "PATH", &Config::socket, "Unix socket for tenants"},
-    {"--listen", "ADDRESS:PORT", &Config::listen, "Address for peer daemons"},
-    {"--advertise", "ADDRESS:PORT", &Config::advertise,
-     "Address at which peers reach this daemon (default: the address of --listen; for a wildcard, "
-     "the machine's first non-loopback address)"},
-    {"--state-dir", "DIR", &Config::state_dir,
-     "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics'"},
-    {"--controller", "ADDRESS:PORT", &Config::controller,
-     "Address of mccs-controller (default: none)"},
-    {"--metrics-listen", "ADDRESS:PORT", &Config::metrics_listen,
-     "HTTP address of /metrics for Prometheus (default: none)"},
-};
-
 int Main(int argc, char** argv) {
   CLI::App app{
       "mccsd: runs the collectives of this host's tenants.\n\n"
       "Runs until SIGTERM or SIGINT. Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; "
       "2 invalid configuration or usage."};
-  std::string config_path;
-  Config flags;
-  std::string log_level;
-  app.add_option("--config", config_path, "YAML configuration; flags take precedence")
-      ->option_text("FILE");
-  for (const Flag& flag : kFlags) {
-    const std::string& usual = flags.*flag.field;
-    app.add_option(flag.name, flags.*flag.field,
-                   usual.empty() ? flag.text : absl::StrCat(flag.text, " (default ", usual, ")"))
-        ->option_text(flag.type);
-  }
-  auto* level =
-      app.add_option("--log-level", log_level, "debug, info, warning or error (default info)")
-          ->option_text("LEVEL");
-  bool print_topology = false;
-  app.add_flag(
-      "--print-topology", print_topology,
-      "Print this host's entry for spec.hosts of a Topology, from hwloc and the kernel, and exit");
-  bool check_rdma = false;
-  app.add_flag("--check-rdma", check_rdma,
-               "Print this host's RDMA devices, which of them are used, and what is missing for "
-               "others, and exit: 0 if RDMA can be used");
-  bool check_gpus = false;
-  app.add_flag(
-      "--check-gpus", check_gpus,
-      "Print this host's GPUs as NVML reports them, and what prevents or slows programs on "
-      "them, and exit: 0 if nothing does");
-  bool survey_gpus = false;
-  app.add_flag(kSurveyFlag, survey_gpus, "Write the GPUs for mccsd itself")->group("");
-  bool print_keys = false;
-  app.add_flag("--print-keys", print_keys, "Print the keys of the configuration, for the reference")
-      ->group("");
+  CommandLine line;
+  Declare(&app, &line);
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
   try {
     app.parse(argc, argv);
@@ -480,46 +341,22 @@ int Main(int argc, char** argv) {
     const int status = app.exit(error);
     return status == 0 ? 0 : kExitBadConfiguration;
   }
-  if (survey_gpus) return SurveyGpus();
-  if (print_keys) {
+  TakeGivenFlags(app, &line);
+  if (line.survey_gpus) return SurveyGpus();
+  if (line.print_keys) {
     PrintKeys("mccsd", ConfigKeys(), &std::cout);
     return std::cout ? 0 : 1;
   }
-  Config config;
-  if (!config_path.empty()) {
-    auto read = ReadConfig(config_path);
-    if (!read.ok()) {
-      std::cerr << read.status().message() << "\n";
-      return kExitBadConfiguration;
-    }
-    config = *read;
+  const absl::StatusOr<Config> config = Configure(line);
+  if (!config.ok()) {
+    std::cerr << config.status().message() << "\n";
+    return kExitBadConfiguration;
   }
-  for (const Flag& flag : kFlags) {
-    if (app.count(flag.name) > 0) config.*flag.field = flags.*flag.field;
-  }
-  if (*level) {
-    auto parsed = ParseLogLevel(log_level);
-    if (!parsed.ok()) {
-      std::cerr << "--log-level: " << parsed.status().message() << "\n";
-      return kExitBadConfiguration;
-    }
-    config.log_level = *parsed;
-  }
-  for (std::string* endpoint : {&config.listen, &config.advertise, &config.metrics_listen}) {
-    if (endpoint->empty()) continue;
-    auto resolved = ResolveEndpoint(*endpoint);
-    if (!resolved.ok()) {
-      std::cerr << resolved.status().message() << "\n";
-      return kExitBadConfiguration;
-    }
-    *endpoint = ToString(*resolved);
-  }
-  if (config.host.empty()) config.host = HostName();
-  if (print_topology) return PrintTopology(config);
-  if (check_gpus) return CheckGpus(config);
-  if (check_rdma) return CheckRdma(config);
-  auto log = MakeStderrLog("mccsd", config.log_level);
-  if (absl::Status status = Serve(config, *log); !status.ok()) {
+  if (line.print_topology) return PrintTopology(*config);
+  if (line.check_gpus) return CheckGpus(*config);
+  if (line.check_rdma) return CheckRdma(*config);
+  auto log = MakeStderrLog("mccsd", config->log_level);
+  if (absl::Status status = Serve(*config, *log); !status.ok()) {
     log->Error(std::string(status.message()));
     return 1;
   }
