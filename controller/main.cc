@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -153,16 +154,22 @@ std::string LocalEndpoint(const std::string& listen, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-// Waits until a signal in `stop` arrives; calls Tick and `persist` periodically.
-int TickUntil(const sigset_t& stop, ControllerServer* server, const std::function<void()>& persist,
-              int64_t period_ns) {
+// Waits until a signal in `stop` arrives; calls `tick` periodically.
+int TickUntil(const sigset_t& stop, const std::function<void()>& tick, int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
   for (;;) {
     const int signal = sigtimedwait(&stop, nullptr, &period);
     if (signal > 0) return signal;
-    server->Tick();
-    persist();
+    tick();
   }
+}
+
+// The interval of signs of life for the service manager; kNever: none.
+int64_t AliveInterval(Log* log) {
+  const absl::StatusOr<int64_t> every_ns =
+      WatchdogInterval(std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"), getpid());
+  if (!every_ns.ok()) log->Warning("no watchdog: ", std::string(every_ns.status().message()));
+  return every_ns.value_or(kNever);
 }
 
 absl::StatusOr<std::unique_ptr<CountingStore>> OpenStore(const std::string& path,
@@ -273,9 +280,17 @@ int Run(const ControllerConfig& config) {
     persister.Persist();
     (*catalog)->AuditEvents(coordinator.With([](Coordinator& c) { return c.TakeEvents(); }));
   };
+  const int64_t alive_every_ns = AliveInterval(log.get());
+  const auto tick = [&] {
+    (*server)->Tick();
+    persist();
+    // One may be dropped; the next one comes before the watchdog's time has passed.
+    if (alive_every_ns != kNever) (void)NotifyServiceManager(manager, kAlive, IfFull::kDrop);
+  };
   const int signal =
-      TickUntil(stop, server->get(), persist,
-                config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
+      TickUntil(stop, tick,
+                std::min(alive_every_ns,
+                         config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout)));
   log->Info("stopping: ", strsignal(signal));
   persist();
   (void)NotifyServiceManager(manager, "STOPPING=1");  // the warning above names the reason

@@ -18,6 +18,10 @@
 // PrepareSleep marks it as asleep and then checks for work. One of the two sees the other. A
 // doorbell that rings before the reactor waits ends its wait.
 //
+// A service manager may watch the engine (base/service_notification.h). The loop gives a sign of
+// life after a turn, and limits its sleeps to give the next one in time. A turn that does not end
+// gives none.
+//
 // A template, so that tests hand in their own daemon and reactor and a turn has no virtual call.
 //
 // THREAD: one, the caller of Run.
@@ -26,7 +30,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/reactor.h"
@@ -56,23 +62,35 @@ constexpr int64_t SleepAfter(int64_t idle_ns, Urgency urgency) {
   return 0;
 }
 
+// The loop calls `give` after its first turn, and then at this interval. It must not block.
+struct SignOfLife {
+  int64_t every_ns = kNever;
+  std::function<void()> give = {};
+};
+
 // Daemon: as service/daemon.h; Reactor: as base/reactor.h.
 template <typename Daemon, typename Reactor>
 class EngineLoop {
  public:
   // `yield` gives the processor to another thread. LIFETIME: all outlive the loop.
-  EngineLoop(Daemon& daemon, Reactor& reactor, const Clock& clock, void (*yield)())
-      : daemon_(daemon), reactor_(reactor), clock_(clock), yield_(yield) {}
+  EngineLoop(Daemon& daemon, Reactor& reactor, const Clock& clock, void (*yield)(),
+             SignOfLife life = {})
+      : daemon_(daemon), reactor_(reactor), clock_(clock), yield_(yield), life_(std::move(life)) {}
 
   // Runs until descriptor `stop` is readable.
   void Run(const Readiness& stop) {
     started_ = clock_.Now();
+    if (life_.every_ns != kNever) next_sign_ = started_;
     MonotonicNs last_move = started_;
     bool woken = false;
     while (!stop.readable) {
       const bool moved = daemon_.Poll(woken);
       const MonotonicNs now = clock_.Now();
       Count(now, moved);
+      if (now >= next_sign_) {
+        life_.give();
+        next_sign_ = now + life_.every_ns;
+      }
       if (moved) {
         woken = false;
         last_move = now;
@@ -100,7 +118,7 @@ class EngineLoop {
 
   bool Sleep(int64_t timeout_ns) {
     const MonotonicNs began = clock_.Now();
-    const MonotonicNs deadline = daemon_.NextDeadline();
+    const MonotonicNs deadline = std::min(daemon_.NextDeadline(), next_sign_);
     const int64_t until = deadline == kNever ? kNever : std::max<int64_t>(deadline - began, 0);
     timeout_ns = std::min(timeout_ns, until);
     bool woken = false;
@@ -118,8 +136,10 @@ class EngineLoop {
   Reactor& reactor_;
   const Clock& clock_;
   void (*const yield_)();
+  const SignOfLife life_;
   const std::shared_ptr<DaemonCounters> counters_ = daemon_.counters();
   MonotonicNs started_ = 0;
+  MonotonicNs next_sign_ = kNever;
   int64_t asleep_ns_ = 0;
 };
 

@@ -188,6 +188,19 @@ absl::StatusOr<std::string> TrustDomain(const Config& config, const std::string&
                    "configuration"));
 }
 
+// The engine's signs of life for the service manager at `socket`, if that has a watchdog.
+SignOfLife WatchedBy(const char* socket, Log& log) {
+  const absl::StatusOr<int64_t> every_ns =
+      WatchdogInterval(std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"), getpid());
+  if (!every_ns.ok()) {
+    log.Warning("no watchdog: ", std::string(every_ns.status().message()));
+    return {};
+  }
+  // A notification may be dropped; the next one comes before the watchdog's time has passed.
+  return {.every_ns = *every_ns,
+          .give = [socket] { (void)NotifyServiceManager(socket, kAlive, IfFull::kDrop); }};
+}
+
 absl::Status Serve(const Config& config, Log& log) {
   RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
@@ -282,11 +295,13 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
-    MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
-                                       .position = options.position,
-                                       .peer_endpoint = ToString(daemon->endpoint()),
-                                       .transport = rdma.description,
-                                       .topology = config.topology}));
+    MCCS_RETURN_IF_ERROR(agent->Start(
+        {.inventory = inventory,
+         .position = options.position,
+         .peer_endpoint = ToString(daemon->endpoint()),
+         .transport = rdma.description,
+         .topology = config.topology},
+        {.engine_turns = [counters = daemon->counters()] { return counters->turns.value(); }}));
   }
   // Ends before the agent and the log.
   const std::unique_ptr<GpuWatch> gpus = on_gpus ? WatchGpus(config, agent.get(), log) : nullptr;
@@ -318,7 +333,7 @@ absl::Status Serve(const Config& config, Log& log) {
   // Short sleeps of this thread end on time; the kernel's default adds 50 µs to each.
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   EngineLoop(
-      *daemon, *reactor, clock, +[] { sched_yield(); })
+      *daemon, *reactor, clock, +[] { sched_yield(); }, WatchedBy(manager, log))
       .Run(stop);
 
   (void)NotifyServiceManager(manager, "STOPPING=1");  // the warning above names the reason

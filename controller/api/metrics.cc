@@ -12,9 +12,14 @@ namespace {
 
 void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   std::map<HostState, int> hosts;
-  for (const auto& [name, record] : state.registry.hosts()) ++hosts[record.state];
+  int stuck = 0;
+  for (const auto& [name, record] : state.registry.hosts()) {
+    ++hosts[record.state];
+    stuck += record.stuck;
+  }
   out->BeginGauge("mccs_controller_hosts", "Registered hosts, by state.");
-  out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
+  out->Add({{"state", "ready"}}, hosts[HostState::kReady] - stuck);
+  out->Add({{"state", "stuck"}}, stuck);
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "rejected"}}, hosts[HostState::kRejected]);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "controller/state/drains.h"
 #include "controller/state/topology_mismatch.h"
 #include "controller/view/flow.h"
@@ -21,9 +22,12 @@ constexpr char kReconnecting[] =
 constexpr size_t kIdDigits = 16;
 constexpr size_t kMaxNamedCandidates = 5;
 
-std::string StateOf(const HostRecord& host) {
+std::string StateOf(const HostRecord& host, MonotonicNs now) {
   switch (host.state) {
     case HostState::kReady:
+      if (host.stuck) {
+        return absl::StrCat("STUCK: no turn of its engine for ", FormatAge(now - host.turned_at));
+      }
       return "ready";
     case HostState::kLost:
       return absl::StrCat("lost: ", host.why);
@@ -209,7 +213,7 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
   for (const HostRecord* host : hosts) {
     control::v1::HostStatus* out = reply.add_hosts();
     *out->mutable_host() = host->host;
-    out->set_state(StateOf(*host));
+    out->set_state(StateOf(*host, now));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
     if (host->state != HostState::kRejected) {

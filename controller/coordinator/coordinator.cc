@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "controller/coordinator/registration.h"
 #include "controller/measurement/probe_targets.h"
 #include "controller/state/audit_actions.h"
@@ -55,12 +56,7 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
   agent::v1::FromAgent& body = message.body;
   switch (body.kind_case()) {
     case agent::v1::FromAgent::kHeartbeat:
-      if (const agent::v1::Heartbeat& beat = body.heartbeat(); beat.echoed_sent_ns() != 0) {
-        state_.clocks.AddTrip(host, {.sent = beat.echoed_sent_ns(),
-                                     .received_at = beat.received_ns(),
-                                     .answered = beat.sent_ns(),
-                                     .returned_at = now});
-      }
+      HandleHeartbeat(host, body.heartbeat(), now);
       AddMessage(agent).mutable_heartbeat()->set_sent_ns(now);
       break;
     case agent::v1::FromAgent::kAnnounce:
@@ -142,6 +138,31 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
   *registered->mutable_tenants() = state_.tenants;
   registered->set_report_every_ns(state_.report_every_ns);
   state_.limits.OnRegistered(host.name(), state_.registry.communicators());
+}
+
+// A stuck host stays ready: its daemon's other threads work, and its engine may return.
+void Coordinator::HandleHeartbeat(const std::string& host, const agent::v1::Heartbeat& beat,
+                                  MonotonicNs now) {
+  if (beat.echoed_sent_ns() != 0) {
+    state_.clocks.AddTrip(host, {.sent = beat.echoed_sent_ns(),
+                                 .received_at = beat.received_ns(),
+                                 .answered = beat.sent_ns(),
+                                 .returned_at = now});
+  }
+  if (!beat.has_engine_turns()) return;
+  // As long as silence makes a host lost. That is several heartbeats, and each wakes the engine.
+  if (!state_.registry.RecordEngineTurns(host, beat.engine_turns(), now,
+                                         options_.heartbeat_timeout_ns)) {
+    return;
+  }
+  if (state_.registry.hosts().at(host).stuck) {
+    log_->Warning("host ", host,
+                  " is stuck: its daemon sends heartbeats, but its engine has taken no ",
+                  "turn for ", FormatAge(options_.heartbeat_timeout_ns),
+                  "; its jobs do not progress until the daemon restarts");
+  } else {
+    log_->Info("host ", host, " is no longer stuck: its engine takes turns again");
+  }
 }
 
 void Coordinator::LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey) {

@@ -148,6 +148,7 @@ class Coordinator {
   void HandleRegister(AgentKey agent, const agent::v1::Register& registration,
                       const absl::Status& valid);
   void HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message);
+  void HandleHeartbeat(const std::string& host, const agent::v1::Heartbeat& beat, MonotonicNs now);
   void LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey);
   void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
   void HandleReports(const std::string& host, agent::v1::Reports& reports);

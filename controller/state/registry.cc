@@ -239,6 +239,17 @@ void Registry::RecordMessage(const std::string& host, MonotonicNs now) {
   hosts_.at(host).received_at = now;
 }
 
+bool Registry::RecordEngineTurns(const std::string& host, uint64_t turns, MonotonicNs now,
+                                 int64_t stuck_after_ns) {
+  HostRecord& record = hosts_.at(host);
+  if (record.engine_turns != turns) {
+    record.engine_turns = turns;
+    record.turned_at = now;
+  }
+  const bool stuck = now - record.turned_at >= stuck_after_ns;
+  return std::exchange(record.stuck, stuck) != stuck;
+}
+
 void Registry::SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey) {
   *hosts_.at(host).host.mutable_gpu_survey() = std::move(survey);
 }
@@ -350,6 +361,7 @@ void Registry::MarkLost(const std::string& host, const std::string& why, Monoton
   HostRecord& record = hosts_.at(host);
   ++hosts_revision_;
   record.state = HostState::kLost;
+  record.stuck = false;
   record.why = why;
   record.since = now;
   record.agent = AgentKey();

@@ -46,6 +46,11 @@ struct HostRecord {
   AgentKey agent;               // if kReady
   MonotonicNs since = 0;        // time of the last change of `state`
   MonotonicNs received_at = 0;  // time of the last message
+  // Turns of its engine, as of the last heartbeat that says so, and since when.
+  std::optional<uint64_t> engine_turns = {};
+  MonotonicNs turned_at = 0;
+  // If kReady: its heartbeats arrive, but its engine takes no turns.
+  bool stuck = false;
 };
 
 struct CommunicatorRecord {
@@ -117,6 +122,10 @@ class Registry {
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
   void RecordMessage(const std::string& host, MonotonicNs now);
+  // A heartbeat says that the host's engine has taken `turns` turns. It is stuck if the number has
+  // been the same for `stuck_after_ns`. Returns true if HostRecord::stuck has changed.
+  bool RecordEngineTurns(const std::string& host, uint64_t turns, MonotonicNs now,
+                         int64_t stuck_after_ns);
   void SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey);
   absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
                         MonotonicNs now);

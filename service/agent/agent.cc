@@ -71,7 +71,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
 
 }  // namespace
 
-absl::Status Agent::Start(const AgentHost& host) {
+absl::Status Agent::Start(const AgentHost& host, AgentVitals vitals) {
   if (options_.controller.empty() || host.position.host.empty()) {
     return absl::InvalidArgumentError(
         "cannot start the agent: `controller` or `host` is empty; set both in mccsd's "
@@ -84,6 +84,7 @@ absl::Status Agent::Start(const AgentHost& host) {
     host_ = std::move(message);
   }
   topology_ = host.topology;
+  vitals_ = std::move(vitals);
   channel_ = MakeChannel(options_);
   sender_ = std::thread([this] { SendForEver(); });
   return absl::OkStatus();
@@ -198,6 +199,7 @@ void Agent::SendUntilBroken(Stream* stream) {
   SteadyTime last_heartbeat = now();
   for (;;) {
     std::vector<agent::v1::FromAgent> messages;
+    bool beats = false;
     {
       std::unique_lock lock(mutex_);
       if (broken_ || stopping_) return;
@@ -210,15 +212,23 @@ void Agent::SendUntilBroken(Stream* stream) {
       }
       if (now() >= due) {
         last_heartbeat = now();
-        if (connected())
-          *messages.emplace_back().mutable_heartbeat() = echo_.MakeHeartbeat(clock_.Now());
+        beats = connected();
+        if (beats) *messages.emplace_back().mutable_heartbeat() = MakeHeartbeat();
         table_.OnHeartbeat(report_every_ns());
       }
     }
     for (const agent::v1::FromAgent& message : messages) {
       if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
+    if (beats && options_.wake) options_.wake();
   }
+}
+
+agent::v1::Heartbeat Agent::MakeHeartbeat() {
+  agent::v1::Heartbeat beat = echo_.MakeHeartbeat(clock_.Now());
+  if (vitals_.engine_turns) beat.set_engine_turns(vitals_.engine_turns());
+  if (vitals_.certificate_end_s) beat.set_certificate_end_s(vitals_.certificate_end_s());
+  return beat;
 }
 
 Agent::SteadyTime Agent::NextUnsent() const {

@@ -49,9 +49,9 @@ struct AgentOptions {
   TlsFiles tls = {};        // this host's; empty: connections have no TLS
   std::string domain = {};  // of the certificates
   std::string version;      // of this daemon
-  // Wakes the engine. The agent's threads call it when an order has arrived or `connected` has
-  // changed; the caller's thread, when its report makes an early order available. Must not block
-  // (an eventfd).
+  // Wakes the engine. The agent's threads call it when an order has arrived, `connected` has
+  // changed, or a heartbeat was sent: so the next one shows whether the engine takes turns. The
+  // caller's thread, when its report makes an early order available. Must not block (an eventfd).
   std::function<void()> wake;
   // Delay between attempts to reach the controller: doubles from the first to the last value.
   int64_t first_retry_ns = 100 * kNsPerMs;
@@ -71,6 +71,13 @@ struct AgentHost {
   std::string topology = {};   // name of the Topology that contains it; empty: not configured
 };
 
+// The content of heartbeats about the daemon. THREAD: the agent's; must not block.
+struct AgentVitals {
+  std::function<uint64_t()> engine_turns = {};  // since its start; unset: not reported
+  // End of the host's certificate, Unix time; 0: unknown. Unset: it has none.
+  std::function<int64_t()> certificate_end_s = {};
+};
+
 // The sender thread opens a stream and writes. For each stream a listener thread reads, and a
 // watcher thread cancels it after a heartbeat timeout. Reads and writes have no deadline of their
 // own, and a write waits for the reader; so only the cancellation ends them if the peer hangs.
@@ -82,8 +89,9 @@ class Agent final : public ControllerLink {
   ~Agent() override;
 
   // Starts to connect and returns. An unreachable controller is not an error.
-  // REQUIRES: called once. kInvalidArgument: no controller or no host name.
-  absl::Status Start(const AgentHost& host);
+  // REQUIRES: called once. kInvalidArgument: no controller or no host name. LIFETIME: what `vitals`
+  // uses outlives the agent.
+  absl::Status Start(const AgentHost& host, AgentVitals vitals = {});
 
   // The condition of this host's GPUs, from now on. THREAD: any.
   void SetGpuSurvey(const agent::v1::GpuSurvey& survey);
@@ -139,6 +147,8 @@ class Agent final : public ControllerLink {
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
+  // REQUIRES: mutex_ is held.
+  agent::v1::Heartbeat MakeHeartbeat();
   // When the table has messages to send. REQUIRES: mutex_ is held.
   SteadyTime NextUnsent() const;
   void Listen(Stream* stream);
@@ -157,6 +167,7 @@ class Agent final : public ControllerLink {
   Log* const log_;
   const SystemClock clock_;  // the clock of the daemon, to which send windows refer
   std::string topology_;
+  AgentVitals vitals_;  // constant after Start
   std::shared_ptr<grpc::Channel> channel_;
   std::thread sender_;
   int64_t retry_ns_ = 0;    // sender thread

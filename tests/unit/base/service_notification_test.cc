@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/unique_fd.h"
 
 namespace mccs {
@@ -75,6 +76,42 @@ TEST(ServiceNotification, ReportsAMissingSocket) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr(Path()));
   EXPECT_THAT(status.message(), HasSubstr("No such file"));
+}
+
+// The engine must not wait for the service manager.
+TEST(ServiceNotification, IsDroppedIfTheQueueIsFullAndTheCallerMayNotWait) {
+  Manager manager(Path());
+  absl::Status status;
+  int sent = 0;
+  while ((status = NotifyServiceManager(Path().c_str(), kAlive, IfFull::kDrop)).ok() &&
+         sent < 100'000) {
+    ++sent;
+  }
+  EXPECT_GT(sent, 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(manager.Received(), "WATCHDOG=1");
+  EXPECT_TRUE(NotifyServiceManager(Path().c_str(), kAlive, IfFull::kDrop).ok());
+}
+
+TEST(ServiceWatchdog, IsGivenASignOfLifeTwiceInItsTime) {
+  EXPECT_EQ(*WatchdogInterval("30000000", "77", 77), 15 * kNsPerSec);
+  EXPECT_EQ(*WatchdogInterval("1", nullptr, 77), 500);
+}
+
+TEST(ServiceWatchdog, IsAbsentOrAnotherProcesss) {
+  EXPECT_EQ(*WatchdogInterval(nullptr, nullptr, 77), kNever);
+  EXPECT_EQ(*WatchdogInterval(nullptr, "77", 77), kNever);
+  EXPECT_EQ(*WatchdogInterval("30000000", "78", 77), kNever);
+}
+
+TEST(ServiceWatchdog, RejectsWhatIsNoNumber) {
+  for (const char* text :
+       {"", "0", "-1", "1s", "1.5", "99999999999999999999", "9223372036854775807"}) {
+    EXPECT_EQ(WatchdogInterval(text, nullptr, 77).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << text;
+    EXPECT_THAT(WatchdogInterval("1", text, 77).status().message(), HasSubstr("WATCHDOG_PID"));
+  }
 }
 
 TEST(ServiceNotification, RejectsAddressesOfOtherKinds) {

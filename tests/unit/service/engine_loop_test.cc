@@ -379,6 +379,64 @@ TEST_F(EngineLoopTest, LosesNoWorkPostedAtAnyStepAroundASleep) {
   EXPECT_GT(rings, 10) << "few sleeps were interrupted; the test shows little";
 }
 
+// ---- Signs of life -----
+
+class SignsOfLife : public EngineLoopTest {
+ protected:
+  // As Run, with a sign of life each second. Returns their times.
+  std::vector<MonotonicNs> RunWatched(int64_t ns) {
+    std::vector<MonotonicNs> signs;
+    const MonotonicNs end = world_.now + ns;
+    world_.on_event = [&](const Event&) {
+      if (world_.now >= end) world_.stop.readable = true;
+    };
+    EngineLoop(daemon_, reactor_, world_, &Yield,
+               {.every_ns = kNsPerSec, .give = [&] { signs.push_back(world_.now); }})
+        .Run(world_.stop);
+    return signs;
+  }
+  // No two are further apart than the interval and `late_ns`.
+  static void ExpectRegular(const std::vector<MonotonicNs>& signs, int64_t late_ns) {
+    ASSERT_GE(signs.size(), 5u);
+    for (size_t i = 1; i < signs.size(); ++i) {
+      EXPECT_GE(signs[i] - signs[i - 1], kNsPerSec);
+      EXPECT_LE(signs[i] - signs[i - 1], kNsPerSec + late_ns);
+    }
+  }
+};
+
+TEST_F(SignsOfLife, AreGivenByAnEngineWithoutWork) {
+  const std::vector<MonotonicNs> signs = RunWatched(6 * kNsPerSec);
+  EXPECT_EQ(signs.at(0), start_ + kTurnNs) << "after the first turn";
+  ExpectRegular(signs, kTurnNs);
+  EXPECT_LE(world_.Timeouts().size(), 12u) << "it sleeps between them";
+}
+
+TEST_F(SignsOfLife, AreGivenByABusyEngine) {
+  // Long turns, so that the test is short.
+  daemon_.poll = [&] { return world_.now += kNsPerMs, true; };
+  ExpectRegular(RunWatched(6 * kNsPerSec), 2 * kNsPerMs);
+  EXPECT_THAT(world_.Timeouts(), IsEmpty());
+}
+
+TEST_F(SignsOfLife, AreNotGivenDuringATurn) {
+  bool stuck = true;
+  MonotonicNs began = 0;
+  daemon_.poll = [&] {
+    if (world_.now - start_ < 2 * kNsPerSec || !std::exchange(stuck, false)) return false;
+    began = world_.now;
+    world_.now += 60 * kNsPerSec;
+    return false;
+  };
+  const std::vector<MonotonicNs> signs = RunWatched(70 * kNsPerSec);
+  ASSERT_GT(began, 0);
+  EXPECT_EQ(
+      std::count_if(signs.begin(), signs.end(),
+                    [&](MonotonicNs at) { return at > began && at < began + 60 * kNsPerSec; }),
+      0);
+  EXPECT_GT(signs.back(), began + 60 * kNsPerSec) << "and after it";
+}
+
 // ---- Start, end, counters -----
 
 TEST_F(EngineLoopTest, EndsAfterTheTurnThatSeesTheStop) {

@@ -312,7 +312,7 @@ TEST(Render, YamlIsABlockDocumentWithTheFieldsNames) {
   EXPECT_EQ(text.rfind("communicators:\n", 0), 0u) << text;
   EXPECT_NE(text.find("id: 3f2a90c1d4e5b607\n"), std::string::npos) << text;
   EXPECT_NE(text.find("ranks: 4\n"), std::string::npos) << text;
-  EXPECT_EQ(RenderYaml(control::v1::ListHostsReply()), "hosts: []\n");
+  EXPECT_EQ(RenderYaml(control::v1::ListCommunicatorsReply()), "communicators: []\n");
 }
 
 TEST(Table, ANameWithControlCharactersCannotMoveTheCursor) {
