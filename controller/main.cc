@@ -19,12 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
+#include "base/config_file.h"
 #include "base/log.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
 #include "base/service_notification.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
+#include "base/stderr_log.h"
 #include "base/version.h"
 #include "base/yaml_config.h"
 #include "controller/api/access.h"
@@ -35,6 +37,7 @@
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/objects/read_objects.h"
 #include "controller/rates/rate_limits.h"
+#include "controller/reload.h"
 #include "controller/state/catalog.h"
 #include "controller/state/topology_mismatch.h"
 #include "controller/store/counting_store.h"
@@ -104,6 +107,7 @@ void Declare(CLI::App* app, CommandLine* line) {
       "  mccs-controller --store /var/lib/mccs-controller/store.db\n"
       "  mccs-controller --config /etc/mccs/mccs-controller.yaml --log-level debug\n"
       "\n"
+      "SIGHUP reloads the configuration: the log says what has changed and what needs a restart.\n"
       "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 invalid configuration or "
       "usage.");
 }
@@ -154,12 +158,15 @@ std::string LocalEndpoint(const std::string& listen, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-// Waits until a signal in `stop` arrives; calls `tick` periodically.
-int TickUntil(const sigset_t& stop, const std::function<void()>& tick, int64_t period_ns) {
+// Waits until a signal in `signals` other than SIGHUP arrives; calls `reload` for SIGHUP, and
+// `tick` periodically.
+int TickUntil(const sigset_t& signals, const std::function<void()>& reload,
+              const std::function<void()>& tick, int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
   for (;;) {
-    const int signal = sigtimedwait(&stop, nullptr, &period);
-    if (signal > 0) return signal;
+    const int signal = sigtimedwait(&signals, nullptr, &period);
+    if (signal > 0 && signal != SIGHUP) return signal;
+    if (signal == SIGHUP) reload();
     tick();
   }
 }
@@ -206,15 +213,24 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> PublishState(const ControllerCon
   return state;
 }
 
-int Run(const ControllerConfig& config) {
+// `line`: read into `config`.
+int Run(const CommandLine& line, const ControllerConfig& config) {
   // Blocked before any thread starts, so that only TickUntil receives them.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  const std::unique_ptr<Log> log = MakeStderrLog("mccs-controller", config.log_level);
+  const auto log = std::make_unique<StderrLog>("mccs-controller", config.log_level);
+  std::optional<ConfigFile> file;
+  if (!line.config.empty()) {
+    absl::StatusOr<ConfigFile> read = ConfigFile::Read(line.config);
+    if (!read.ok()) {
+      log->Error(std::string(read.status().message()));
+      return kExitFailed;
+    }
+    file = *std::move(read);
+  }
   const SystemClock clock;
   const SystemWallClock wall_clock;
   const absl::StatusOr<std::unique_ptr<CountingStore>> store =
@@ -287,10 +303,12 @@ int Run(const ControllerConfig& config) {
     // One may be dropped; the next one comes before the watchdog's time has passed.
     if (alive_every_ns != kNever) (void)NotifyServiceManager(manager, kAlive, IfFull::kDrop);
   };
-  const int signal =
-      TickUntil(stop, tick,
-                std::min(alive_every_ns,
-                         config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout)));
+  ControllerReload reload([&] { return Configure(line); }, config, std::move(file), &wall_clock,
+                          access->get(), log.get());
+  const int signal = TickUntil(
+      signals, [&] { reload.Run(); }, tick,
+      std::min(alive_every_ns,
+               config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout)));
   log->Info("stopping: ", strsignal(signal));
   persist();
   (void)NotifyServiceManager(manager, "STOPPING=1");  // the warning above names the reason
@@ -334,7 +352,7 @@ int Main(int argc, char** argv) {
     return kExitBadConfiguration;
   }
   SilenceGrpc();
-  return Run(*config);
+  return Run(line, *config);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -20,7 +21,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/config_file.h"
 #include "base/endpoint.h"
+#include "base/hangup_thread.h"
 #include "base/log.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
@@ -28,6 +31,7 @@
 #include "base/service_notification.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
+#include "base/stderr_log.h"
 #include "base/units.h"
 #include "base/yaml_config.h"
 #include "emulation/include/mccs_emulation_pci.h"
@@ -53,6 +57,7 @@
 #include "service/probe/raw_prober.h"
 #include "service/process_limits.h"
 #include "service/rdma_devices.h"
+#include "service/reload.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "service/transport/tls/tls_peers.h"
@@ -201,7 +206,13 @@ SignOfLife WatchedBy(const char* socket, Log& log) {
           .give = [socket] { (void)NotifyServiceManager(socket, kAlive, IfFull::kDrop); }};
 }
 
-absl::Status Serve(const Config& config, Log& log) {
+// `line`: read into `config`.
+absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log) {
+  HangupThread::Block();
+  std::optional<ConfigFile> file;
+  if (!line.config_path.empty()) {
+    MCCS_ASSIGN_OR_RETURN(file, ConfigFile::Read(line.config_path));
+  }
   RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
   MCCS_ASSIGN_OR_RETURN(auto reactor, Reactor::Create());
@@ -330,6 +341,9 @@ absl::Status Serve(const Config& config, Log& log) {
   if (const absl::Status sent = NotifyServiceManager(manager, "READY=1"); !sent.ok())
     log.Warning("cannot notify the service manager: ", sent.message());
 
+  Reload reload(line, config, std::move(file), &wall_clock, &log);
+  MCCS_ASSIGN_OR_RETURN(const auto hangups, HangupThread::Start([&] { reload.Run(); }));
+
   // Short sleeps of this thread end on time; the kernel's default adds 50 µs to each.
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   EngineLoop(
@@ -345,7 +359,9 @@ absl::Status Serve(const Config& config, Log& log) {
 int Main(int argc, char** argv) {
   CLI::App app{
       "mccsd: runs the collectives of this host's tenants.\n\n"
-      "Runs until SIGTERM or SIGINT. Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; "
+      "Runs until SIGTERM or SIGINT. SIGHUP reloads the configuration: the log says what has "
+      "changed "
+      "and what needs a restart. Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; "
       "2 invalid configuration or usage."};
   CommandLine line;
   Declare(&app, &line);
@@ -370,9 +386,9 @@ int Main(int argc, char** argv) {
   if (line.print_topology) return PrintTopology(*config);
   if (line.check_gpus) return CheckGpus(*config);
   if (line.check_rdma) return CheckRdma(*config);
-  auto log = MakeStderrLog("mccsd", config->log_level);
-  if (absl::Status status = Serve(*config, *log); !status.ok()) {
-    log->Error(std::string(status.message()));
+  StderrLog log("mccsd", config->log_level);
+  if (absl::Status status = Serve(line, *config, log); !status.ok()) {
+    log.Error(std::string(status.message()));
     return 1;
   }
   return 0;
