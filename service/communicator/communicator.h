@@ -209,6 +209,8 @@ class Communicator {
   void Depart(LocalRank& local, const std::string& why, bool by_call);
   void Revoke(RankPort* port, const std::string& why, bool by_call);
   void FailSplitsOf(Rank rank, const std::string& why);
+  // The rank leaves, and its port waits until its memory is no longer in use.
+  void RetainUntilReleased(const LocalRank& local);
   // Returns true if there were any.
   bool ReleaseDepartedRanks();
   // Ends the wait for processes that do not copy into windows of their ranks that have left.
