@@ -193,6 +193,7 @@ Config Read(YamlReader yaml) {
   std::string log_level = "info";
   yaml.Field("host", &config.host);
   yaml.Field("socket", &config.socket);
+  yaml.Field("socket_dir", &config.socket_dir);
   yaml.Field("listen", &config.listen);
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);

@@ -136,6 +136,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
         return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
+  declared_sockets_ =
+      std::make_unique<DeclaredSockets>(parts.sockets, *frontend_, *parts.clock, *parts.log);
   if (parts.rdma == nullptr && !parts.device->uses_kernels()) return;
   parts.device->mapper().SetReleaser([this](const Region& region, std::shared_ptr<void> token) {
     if (parts_.device->uses_kernels()) frontend_->Withdraw(region, token);
@@ -243,8 +245,10 @@ bool Daemon::PollListeners() {
 }
 
 bool Daemon::PollTenants() {
+  const bool opened = declared_sockets_->Poll();
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
-  if (!tenants.has_value()) return false;
+  if (!tenants.has_value()) return opened;
+  declared_sockets_->SetTenants(*tenants, wants_dma_bufs());
   ledger_.SetTenants(*std::move(tenants));
   communicators_->TenantsChanged();
   counters_->Rename([this](const ProcessOrigin& origin) { return ledger_.NameOf(origin); });
@@ -275,8 +279,8 @@ bool Daemon::PollStateRequests() {
 }
 
 MonotonicNs Daemon::NextDeadline() const {
-  MonotonicNs next = std::min(
-      {rendezvous_->NextDeadline(), relay_.NextDeadline(), communicators_->NextDeadline()});
+  MonotonicNs next = std::min({rendezvous_->NextDeadline(), relay_.NextDeadline(),
+                               communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
     next = std::min(next, listener.NextDeadline().value_or(kNever));
   };

@@ -22,6 +22,7 @@
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 #include "service/counters.h"
+#include "service/frontend/declared_sockets.h"
 #include "service/frontend/frontend.h"
 #include "service/tenant_ledger.h"
 #include "service/transport/network.h"
@@ -75,6 +76,7 @@ struct DaemonParts {
   Transport* rdma = nullptr;
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
+  SocketDirectory* sockets = nullptr;  // of Tenants; null: they may declare none
 };
 
 struct DaemonOptions {
@@ -158,6 +160,7 @@ class Daemon {
   TreeRelay relay_{environment_.access, *parts_.log, counters_.get()};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
+  std::unique_ptr<DeclaredSockets> declared_sockets_;
   std::unique_ptr<PeerListener> listener_;  // for peers
   std::vector<EnvironmentListener> environment_listeners_;
   std::optional<StateDump> dump_;  // in progress

@@ -44,6 +44,7 @@
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
+#include "service/frontend/unix_socket_directory.h"
 #include "service/gpus/child_gpu_reader.h"
 #include "service/gpus/gpu_problems.h"
 #include "service/gpus/gpu_watch.h"
@@ -276,6 +277,8 @@ absl::Status Serve(const Config& config, Log& log) {
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
+  UnixSocketDirectory declared_sockets(config.socket_dir, *reactor);
+  const std::string tenants_file = config.state_dir + "/tenants.table";
   NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
@@ -283,6 +286,7 @@ absl::Status Serve(const Config& config, Log& log) {
                                                  .tls = config.tls,
                                                  .domain = domain,
                                                  .version = MCCS_VERSION,
+                                                 .tenants_file = tenants_file,
                                                  .wake = wake_engine,
                                                  .prober = std::make_unique<RawProber>(),
                                                  .wall_clock = &wall_clock},
@@ -298,7 +302,8 @@ absl::Status Serve(const Config& config, Log& log) {
                     .rdma = rdma.transport.get(),
                     .device = &device,
                     .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
-                                                   : &no_controller},
+                                                   : &no_controller,
+                    .sockets = config.socket_dir.empty() ? nullptr : &declared_sockets},
                    options));
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
@@ -419,7 +424,8 @@ constexpr Flag kFlags[] = {
      "Address at which peers reach this daemon (default: the address of --listen; for a wildcard, "
      "the machine's first non-loopback address)"},
     {"--state-dir", "DIR", &Config::state_dir,
-     "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics'"},
+     "Directory for the files 'pid', 'endpoint', 'tenants.table' and, with --metrics-listen, "
+     "'metrics'"},
     {"--controller", "ADDRESS:PORT", &Config::controller,
      "Address of mccs-controller (default: none)"},
     {"--metrics-listen", "ADDRESS:PORT", &Config::metrics_listen,

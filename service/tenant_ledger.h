@@ -34,6 +34,7 @@ struct TenantEntry {
   std::string name;
   TenantSelector selector;
   TenantQuotas quotas;
+  std::vector<DeclaredSocket> sockets = {};
 
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };

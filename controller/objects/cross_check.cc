@@ -94,7 +94,29 @@ class Checker {
       add_entries("spec.selector.uids", "uid", tenant.uids);
       add_entries("spec.selector.sockets", "socket", tenant.sockets);
       add_entries("spec.selector.cgroups", "cgroup", tenant.cgroups);
+      CheckDeclaredSockets(*object, &entries);
     }
+  }
+
+  // Paths, and the name by which daemons identify processes at these sockets.
+  void CheckDeclaredSockets(const Object& object, std::map<std::string, Place>* entries) {
+    const TenantSpec& tenant = TenantOf(object);
+    for (size_t i = 0; i < tenant.declared_sockets.size(); ++i) {
+      const std::string& path = tenant.declared_sockets[i].path;
+      const std::string field = absl::StrCat(Item("spec.sockets", i), ".path");
+      const auto [first, is_first] =
+          entries->emplace(absl::StrCat("path ", path), Place{&object, field});
+      if (is_first) continue;
+      Add(object, field, "socket path '", path, "' is in use by ", ToText(first->second),
+          "; choose another path");
+    }
+    if (tenant.declared.empty()) return;
+    const auto [first, is_first] =
+        entries->emplace(absl::StrCat("socket ", tenant.declared), Place{&object, "spec.sockets"});
+    if (is_first || first->second.object == &object) return;
+    Add(object, "spec.sockets", "processes at these sockets are those of '", tenant.declared,
+        "', which already belongs to ", ToText(first->second),
+        "; a process has exactly one tenant: remove it from one of them");
   }
 
   void CheckPolicies() {

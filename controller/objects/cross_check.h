@@ -24,7 +24,7 @@ struct ObjectError {
 // Sorted by object. Finds:
 // - names of tenants, hosts or links that no object has;
 // - a cap below its guarantee;
-// - two tenants with the same user, socket or control group;
+// - two tenants with the same user, socket, path of a socket or control group;
 // - two policies for the rings, or for the same calls, with the same scope (a tenant, a
 //   communicator, or no selector), and more rules than a strategy can hold;
 // - a host in two topologies.

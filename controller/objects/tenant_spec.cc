@@ -2,9 +2,13 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <charconv>
+#include <set>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "controller/objects/spec_fields.h"
 
@@ -51,6 +55,42 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();
 }
 
+std::optional<uint32_t> ReadId(YamlReader* socket, std::string_view key) {
+  uint32_t id = 0;
+  const bool present = socket->Has(key);
+  socket->Field(key, &id);
+  return present ? std::optional(id) : std::nullopt;
+}
+
+std::vector<DeclaredSocket> ReadSockets(YamlReader* yaml) {
+  std::vector<DeclaredSocket> sockets;
+  std::set<std::string> paths;
+  for (YamlReader& entry : yaml->Children("sockets")) {
+    DeclaredSocket socket;
+    std::string mode = "0660";
+    entry.Field("path", &socket.path, Need::kRequired);
+    entry.Field("mode", &mode);
+    socket.uid = ReadId(&entry, "uid");
+    socket.gid = ReadId(&entry, "gid");
+    const std::string why_not = WhyNotSocketPath(socket.path);
+    if (entry.Has("path") && !why_not.empty()) {
+      entry.Reject("path", absl::StrCat("invalid socket path '", socket.path, "': ", why_not));
+    } else if (!paths.insert(socket.path).second) {
+      entry.Reject("path", absl::StrCat("'", socket.path, "' is a duplicate; remove it"));
+    }
+    const char* end = mode.data() + mode.size();
+    if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
+      entry.Reject("mode", "'mode': expected an octal file mode such as \"0660\"");
+    }
+    sockets.push_back(std::move(socket));
+  }
+  if (sockets.size() > kMaxSocketsPerTenant) {
+    yaml->Reject("sockets", absl::StrCat("'sockets' has ", sockets.size(), " entries: expected ",
+                                         kMaxSocketsPerTenant, " or fewer"));
+  }
+  return sockets;
+}
+
 // A limit of at least 1 under `key`.
 std::optional<uint64_t> ReadLimit(YamlReader* quotas, std::string_view key, bool bytes) {
   if (!quotas->Has(key)) {
@@ -79,10 +119,13 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 
 }  // namespace
 
-TenantSpec ReadTenantSpec(YamlReader yaml) {
+TenantSpec ReadTenantSpec(YamlReader yaml, const std::string& name) {
   TenantSpec spec;
   yaml.RejectFormerKey("who", "selector");
-  const bool any = ReadSelector(yaml.Child("selector", Need::kRequired), &spec);
+  spec.declared_sockets = ReadSockets(&yaml);
+  if (!spec.declared_sockets.empty()) spec.declared = name;
+  const bool any = ReadSelector(
+      yaml.Child("selector", yaml.Has("sockets") ? Need::kOptional : Need::kRequired), &spec);
   if (yaml.Has("selector") && !any)
     yaml.Reject("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
@@ -110,11 +153,25 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
     for (const auto& value : values) *out << value;
     *out << YAML::EndSeq;
   };
-  *out << YAML::BeginMap << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
-  list("uids", spec.uids);
-  list("sockets", spec.sockets);
-  list("cgroups", spec.cgroups);
-  *out << YAML::EndMap;
+  *out << YAML::BeginMap;
+  if (!spec.declared_sockets.empty()) {
+    *out << YAML::Key << "sockets" << YAML::Value << YAML::BeginSeq;
+    for (const DeclaredSocket& socket : spec.declared_sockets) {
+      *out << YAML::Flow << YAML::BeginMap << YAML::Key << "path" << YAML::Value << socket.path
+           << YAML::Key << "mode" << YAML::Value << YAML::DoubleQuoted << ModeText(socket.mode);
+      if (socket.uid) *out << YAML::Key << "uid" << YAML::Value << *socket.uid;
+      if (socket.gid) *out << YAML::Key << "gid" << YAML::Value << *socket.gid;
+      *out << YAML::EndMap;
+    }
+    *out << YAML::EndSeq;
+  }
+  if (!ProcessesText(spec).empty()) {
+    *out << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
+    list("uids", spec.uids);
+    list("sockets", spec.sockets);
+    list("cgroups", spec.cgroups);
+    *out << YAML::EndMap;
+  }
   *out << YAML::Key << "weight" << YAML::Value << ExactNumber(spec.weight);
   if (spec.guarantee_bps) {
     *out << YAML::Key << "guarantee" << YAML::Value << ExactBitRate(*spec.guarantee_bps);
@@ -135,6 +192,15 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
     *out << YAML::EndMap;
   }
   *out << YAML::EndMap;
+}
+
+std::string ModeText(uint32_t mode) { return absl::StrFormat("%04o", mode); }
+
+std::string SocketsText(const TenantSpec& spec) {
+  return absl::StrJoin(spec.declared_sockets, ", ",
+                       [](std::string* out, const DeclaredSocket& socket) {
+                         absl::StrAppend(out, socket.path, " (", ModeText(socket.mode), ")");
+                       });
 }
 
 std::string ProcessesText(const TenantSpec& spec) {

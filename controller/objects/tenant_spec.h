@@ -1,6 +1,10 @@
 // `kind: Tenant`: the mapping of processes to a tenant, and its entitlement.
 //
-//   selector:                          # at least one; each entry in one tenant only
+//   sockets:                      # on every host, below `socket_dir` of mccsd's configuration
+//   [none]
+//     - {path: team-a/mccsd.sock, mode: "0660", uid: 0, gid: 1200}
+//   selector:                     # at least one, unless it has sockets; each entry in one tenant
+//   only
 //     uids: [1000, 1001]          # processes of these users, at the default socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
 //     cgroups: [/jobs/team-a]
@@ -30,6 +34,7 @@ class Emitter;
 namespace mccs {
 
 inline constexpr uint32_t kHighestTenantPriority = 7;
+inline constexpr size_t kMaxSocketsPerTenant = 8;
 // Weights within these bounds give shares without loss of precision.
 inline constexpr double kLowestWeight = 1e-6, kHighestWeight = 1e6;
 
@@ -38,6 +43,7 @@ struct TenantSpec : TenantSelector {
   std::optional<uint64_t> guarantee_bps;
   std::optional<uint64_t> cap_bps;
   uint32_t priority = 0;
+  std::vector<DeclaredSocket> declared_sockets;  // `sockets` in YAML
 
   // Per host.
   std::optional<uint64_t> max_communicators;
@@ -47,11 +53,17 @@ struct TenantSpec : TenantSelector {
   friend bool operator==(const TenantSpec&, const TenantSpec&) = default;
 };
 
-// Errors are reported by Finish() of `spec`'s document.
-TenantSpec ReadTenantSpec(YamlReader spec);
+// `name`: of the Tenant. Errors are reported by Finish() of `spec`'s document.
+TenantSpec ReadTenantSpec(YamlReader spec, const std::string& name);
 
 // Writes a mapping that ReadTenantSpec reads as an equal spec.
 void Emit(const TenantSpec& spec, YAML::Emitter* out);
+
+// "0660".
+std::string ModeText(uint32_t mode);
+
+// "team-a/mccsd.sock (0660), other.sock (0600)"; empty: it declares none.
+std::string SocketsText(const TenantSpec& spec);
 
 // "uids 1000, 1001; socket team-a".
 std::string ProcessesText(const TenantSpec& spec);

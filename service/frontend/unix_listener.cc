@@ -165,10 +165,19 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Open(const UnixListe
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create socket ", options.path));
   }
-  if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
+  // From here on, an error removes the file. Nobody can connect before listen.
+  std::unique_ptr<UnixListener> listener(new UnixListener(options, reactor, std::move(fd)));
+  const auto id = [](const std::optional<uint32_t>& wanted) { return wanted.value_or(UINT32_MAX); };
+  if ((options.uid || options.gid) &&
+      chown(options.path.c_str(), id(options.uid), id(options.gid)) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot give socket ", options.path,
+                                            " its uid and gid; run mccsd as root, or omit them"));
+  }
+  if (chmod(options.path.c_str(), options.mode) != 0 ||
+      listen(listener->socket_.get(), kBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
   }
-  std::unique_ptr<UnixListener> listener(new UnixListener(options, reactor, std::move(fd)));
   MCCS_RETURN_IF_ERROR(reactor.Watch(listener->socket_.get(), &listener->readiness_));
   return listener;
 }

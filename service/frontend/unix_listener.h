@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,9 +32,11 @@ std::string CgroupOf(pid_t process);
 
 struct UnixListenerOptions {
   std::string path;
-  std::string tenant;     // empty: the default socket
-  unsigned mode = 0666;   // file mode of the socket
-  bool dma_bufs = false;  // processes may send them
+  std::string tenant;                // empty: the default socket
+  unsigned mode = 0666;              // file mode of the socket
+  std::optional<uint32_t> uid = {};  // its owner; absent: this process's user
+  std::optional<uint32_t> gid = {};  // absent: this process's group
+  bool dma_bufs = false;             // processes may send them
 };
 
 class UnixListener final : public TenantListener {

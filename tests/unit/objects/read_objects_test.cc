@@ -111,9 +111,41 @@ TEST(ReadObjects, ReadsSeveralFilesAndDocumentsInOrder) {
   EXPECT_EQ(PlaceOf((*objects)[1], "nothing.there"), "a.yaml:9:1");
 }
 
+TEST(ReadObjects, ReadsDeclaredSockets) {
+  const auto objects = Read(
+      Document("Tenant", "a", "  sockets: [{path: a/x.sock, mode: '0600', gid: 7}, {path: y}]\n"));
+  const TenantSpec& tenant = TenantOf(objects.at(0));
+  const std::vector<DeclaredSocket> expected = {{.path = "a/x.sock", .mode = 0600, .gid = 7},
+                                                {.path = "y"}};
+  EXPECT_EQ(tenant.declared_sockets, expected);
+  EXPECT_EQ(tenant.declared, "a");
+}
+
+TEST(ReadObjects, RejectsSocketPathsOutsideTheDirectory) {
+  for (const auto& [path, why] : {std::pair{"/run/a.sock", "relative to `socket_dir`"},
+                                  {"../a.sock", "within `socket_dir`"},
+                                  {"a/../b", "within `socket_dir`"},
+                                  {"a//b", "within `socket_dir`"},
+                                  {"a/", "within `socket_dir`"},
+                                  {"'a b'", "expected letters"},
+                                  {"''", "1 to 64"}}) {
+    const auto objects = ReadObjects(
+        {{"a.yaml", Document("Tenant", "a", absl::StrCat("  sockets: [{path: ", path, "}]\n"))}});
+    EXPECT_THAT(objects.status().message(), HasSubstr(why)) << path;
+  }
+  EXPECT_THAT(
+      ReadObjects({{"a.yaml", Document("Tenant", "a", "  sockets: [{path: a, mode: 'rw'}]\n")}})
+          .status()
+          .message(),
+      HasSubstr("octal"));
+}
+
 TEST(ReadObjects, EmittedDocumentsReadBackEqual) {
   for (const std::string& text : {
            TenantDocument("plain", 7),
+           Document("Tenant", "declares",
+                    "  sockets: [{path: d/a.sock, mode: '0600', uid: 0, gid: 7}, "
+                    "{path: b}]\n"),
            Document("Tenant", "odd",
                     "  selector: {sockets: ['1000', 'a: b', \"# no\", '~'], cgroups: ['/a b']}\n"
                     "  weight: 0.1\n  guarantee: 1234567891bit/s\n  cap: 187.5Gbit/s\n"
