@@ -33,6 +33,7 @@ struct Config {
   std::string socket = "/run/mccs/mccsd.sock";  // for all tenants; empty: none
   std::vector<TenantSocket> sockets;
   std::string socket_dir = "/run/mccs/tenants";  // of the sockets that Tenants declare; empty: none
+  bool denies_unknown_tenants = false;           // `unknown_tenants: deny`
   std::string listen = "0.0.0.0:7400";           // numeric after ReadConfig, like advertise
   std::string advertise;                         // empty: derived from listen
   std::string state_dir = "/run/mccs";

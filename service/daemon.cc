@@ -127,6 +127,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                         parts.rdma->WhyNotOnGpus().empty(),
       .buffer_quota = &buffer_quota_,
       .ledger = &ledger_,
+      .denies_unknown = options.denies_unknown_tenants,
       .clock = parts.clock,
       .log = parts.log,
       .warnings = &tenant_warnings_,
@@ -248,7 +249,7 @@ bool Daemon::PollTenants() {
   const bool opened = declared_sockets_->Poll();
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
   if (!tenants.has_value()) return opened;
-  declared_sockets_->SetTenants(*tenants, wants_dma_bufs());
+  declared_sockets_->SetTenants(*tenants);
   ledger_.SetTenants(*std::move(tenants));
   communicators_->TenantsChanged();
   counters_->Rename([this](const ProcessOrigin& origin) { return ledger_.NameOf(origin); });

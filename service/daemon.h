@@ -90,6 +90,7 @@ struct DaemonOptions {
   BufferLimits buffers;
   DscpMap dscp_by_class = {};
   bool requires_rdma = false;  // CommunicatorEnvironment::requires_rdma
+  bool denies_unknown_tenants = false;
 };
 
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
@@ -127,6 +128,10 @@ class Daemon {
   const Endpoint& endpoint() const { return environment_.endpoint; }
   // Processes are asked for the dma-bufs of their memory.
   bool wants_dma_bufs() const { return session_environment_.wants_dma_bufs; }
+  // TenantAccount::counted_as() of a process.
+  std::string CountedAs(const ProcessOrigin& origin) {
+    return ledger_.AccountOf(origin)->counted_as();
+  }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
   // See CommunicatorTable::TurnsOf.

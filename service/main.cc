@@ -273,7 +273,8 @@ absl::Status Serve(const Config& config, Log& log) {
                         .algorithms = AlgorithmsFor(config),
                         .buffers = config.buffers,
                         .dscp_by_class = config.dscp,
-                        .requires_rdma = config.transport == TransportChoice::kRdma};
+                        .requires_rdma = config.transport == TransportChoice::kRdma,
+                        .denies_unknown_tenants = config.denies_unknown_tenants};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
@@ -305,6 +306,10 @@ absl::Status Serve(const Config& config, Log& log) {
                                                    : &no_controller,
                     .sockets = config.socket_dir.empty() ? nullptr : &declared_sockets},
                    options));
+  const auto counted_as = [&daemon = *daemon](const ProcessOrigin& origin) {
+    return daemon.CountedAs(origin);
+  };
+  declared_sockets.SetCommonOptions(daemon->wants_dma_bufs(), counted_as);
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
@@ -322,7 +327,8 @@ absl::Status Serve(const Config& config, Log& log) {
     MCCS_ASSIGN_OR_RETURN(auto listener, UnixListener::Open({.path = socket.path,
                                                              .tenant = socket.tenant,
                                                              .mode = socket.mode,
-                                                             .dma_bufs = daemon->wants_dma_bufs()},
+                                                             .dma_bufs = daemon->wants_dma_bufs(),
+                                                             .counted_as = counted_as},
                                                             *reactor));
     daemon->AddListener(std::move(listener));
     log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "controller/objects/spec_fields.h"
+#include "proto/cgroup_pattern.h"
 
 namespace mccs {
 namespace {
@@ -95,6 +97,38 @@ class Checker {
       add_entries("spec.selector.sockets", "socket", tenant.sockets);
       add_entries("spec.selector.cgroups", "cgroup", tenant.cgroups);
       CheckDeclaredSockets(*object, &entries);
+    }
+    CheckPatterns();
+  }
+
+  // A process must not match patterns of two tenants to the same depth.
+  void CheckPatterns() {
+    struct Pattern {
+      Place place;
+      const std::string& text;
+    };
+    std::vector<Pattern> patterns;
+    for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kTenant))) {
+      const std::vector<std::string>& cgroups = TenantOf(*object).cgroups;
+      for (size_t i = 0; i < cgroups.size(); ++i) {
+        if (!HasWildcards(cgroups[i])) continue;
+        const Pattern pattern{{object, Item("spec.selector.cgroups", i)}, cgroups[i]};
+        if (patterns.size() == kMaxCgroupPatterns) {
+          return Add(*object, pattern.place.field, "more than ", kMaxCgroupPatterns,
+                     " patterns with '*' or '{name}'; select by socket, or merge Tenants");
+        }
+        for (const Pattern& other : patterns) {
+          if (other.place.object == object) continue;
+          const std::optional<std::string> both = CommonCgroup(other.text, pattern.text);
+          if (!both) continue;
+          Add(*object, pattern.place.field, "pattern ", pattern.text, " and pattern ", other.text,
+              " of ", ToText(other.place), " both match ", *both,
+              "; a process has exactly one tenant: make one of them narrower, or name the group "
+              "without '*' and '{name}'");
+          break;
+        }
+        patterns.push_back(pattern);
+      }
     }
   }
 

@@ -5,12 +5,12 @@
 #include <charconv>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "controller/objects/spec_fields.h"
+#include "proto/cgroup_pattern.h"
 
 namespace mccs {
 namespace {
@@ -30,13 +30,6 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
   return uids;
 }
 
-bool IsCgroup(const std::string& path) {
-  const auto has = [&](const char* part) {
-    return absl::StrContains(absl::StrCat(path, "/"), part);
-  };
-  return path.starts_with("/") && !has("/../") && !has("/./") && (path == "/" || !has("//"));
-}
-
 // True: at least one entry is present, even if invalid.
 bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   const std::vector<std::string> uids = ReadUniqueList(&selector, "uids");
@@ -44,12 +37,10 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   spec->sockets = ReadUniqueList(&selector, "sockets");
   spec->cgroups = ReadUniqueList(&selector, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
-    if (!IsCgroup(spec->cgroups[i])) {
+    const std::string why_not = WhyNotCgroupPattern(spec->cgroups[i]);
+    if (!why_not.empty()) {
       selector.RejectItem(
-          "cgroups", i,
-          absl::StrCat("invalid control group '", spec->cgroups[i],
-                       "': expected an absolute path without '.' and '..', as shown in "
-                       "/proc/PID/cgroup"));
+          "cgroups", i, absl::StrCat("invalid control group '", spec->cgroups[i], "': ", why_not));
     }
   }
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();
@@ -124,8 +115,10 @@ TenantSpec ReadTenantSpec(YamlReader yaml, const std::string& name) {
   yaml.RejectFormerKey("who", "selector");
   spec.declared_sockets = ReadSockets(&yaml);
   if (!spec.declared_sockets.empty()) spec.declared = name;
-  const bool any = ReadSelector(
-      yaml.Child("selector", yaml.Has("sockets") ? Need::kOptional : Need::kRequired), &spec);
+  spec.unclaimed = name == kDefaultTenant;
+  const bool optional = yaml.Has("sockets") || spec.unclaimed;
+  const bool any =
+      ReadSelector(yaml.Child("selector", optional ? Need::kOptional : Need::kRequired), &spec);
   if (yaml.Has("selector") && !any)
     yaml.Reject("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
@@ -143,6 +136,11 @@ TenantSpec ReadTenantSpec(YamlReader yaml, const std::string& name) {
   spec.max_communicators = ReadLimit(&quotas, "communicators", /*bytes=*/false);
   spec.max_memory_bytes = ReadLimit(&quotas, "memory", /*bytes=*/true);
   spec.max_operations = ReadLimit(&quotas, "operations", /*bytes=*/false);
+  if (spec.unclaimed && !(spec.max_communicators && spec.max_memory_bytes && spec.max_operations)) {
+    yaml.Reject("quotas",
+                "Tenant 'default' has the processes that no Tenant selects: give it quotas for "
+                "communicators, memory and operations");
+  }
   return spec;
 }
 
@@ -165,7 +163,7 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
     }
     *out << YAML::EndSeq;
   }
-  if (!ProcessesText(spec).empty()) {
+  if (!spec.uids.empty() || !spec.sockets.empty() || !spec.cgroups.empty()) {
     *out << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
     list("uids", spec.uids);
     list("sockets", spec.sockets);
@@ -213,6 +211,7 @@ std::string ProcessesText(const TenantSpec& spec) {
   add("uid", spec.uids);
   add("socket", spec.sockets);
   add("cgroup", spec.cgroups);
+  if (spec.unclaimed) parts.push_back("all others");
   return absl::StrJoin(parts, "; ");
 }
 

@@ -1,4 +1,5 @@
-// `kind: Tenant`: the mapping of processes to a tenant, and its entitlement.
+// `kind: Tenant`: the mapping of processes to a tenant, and its entitlement. The Tenant `default`
+// has all processes that no other Tenant selects; it needs no selector, and has all quotas.
 //
 //   sockets:                      # on every host, below `socket_dir` of mccsd's configuration
 //   [none]
@@ -7,7 +8,7 @@
 //   only
 //     uids: [1000, 1001]          # processes of these users, at the default socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
-//     cgroups: [/jobs/team-a]
+//     cgroups: [/jobs/team-a, "/kubepods*/pod{uid}"]   # proto/cgroup_pattern.h
 //   weight: 2                     # 0.000001 to 1000000 [1]
 //   guarantee: 10Gbit/s             # [none]
 //   cap: 40Gbit/s                   # [none]
@@ -65,7 +66,7 @@ std::string ModeText(uint32_t mode);
 // "team-a/mccsd.sock (0660), other.sock (0600)"; empty: it declares none.
 std::string SocketsText(const TenantSpec& spec);
 
-// "uids 1000, 1001; socket team-a".
+// "uids 1000, 1001; socket team-a", "all others".
 std::string ProcessesText(const TenantSpec& spec);
 
 }  // namespace mccs

@@ -21,6 +21,7 @@ std::vector<TenantEntry> TenantsFromProto(const agent::v1::Tenants& message) {
                                        .sockets = {each.sockets().begin(), each.sockets().end()},
                                        .cgroups = {each.cgroups().begin(), each.cgroups().end()}},
                           .quotas = {}};
+    tenant.selector.unclaimed = each.name() == kDefaultTenant;
     if (!each.declared_sockets().empty()) tenant.selector.declared = each.name();
     for (const agent::v1::DeclaredSocket& socket : each.declared_sockets()) {
       DeclaredSocket& declared = tenant.sockets.emplace_back();

@@ -7,8 +7,7 @@
 
 namespace mccs {
 
-void DeclaredSockets::SetTenants(const std::vector<TenantEntry>& tenants, bool dma_bufs) {
-  dma_bufs_ = dma_bufs;
+void DeclaredSockets::SetTenants(const std::vector<TenantEntry>& tenants) {
   std::map<std::string, Entry> wanted;
   for (const TenantEntry& tenant : tenants) {
     for (const DeclaredSocket& socket : tenant.sockets) {
@@ -74,7 +73,7 @@ absl::Status DeclaredSockets::Open(Entry* entry) {
   const std::string why_not = WhyNotSocketPath(entry->socket.path);
   if (!why_not.empty()) return absl::InvalidArgumentError(why_not);
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<TenantListener> listener,
-                        directory_->Open(entry->tenant, entry->socket, dma_bufs_));
+                        directory_->Open(entry->tenant, entry->socket));
   entry->listener = listener.get();
   frontend_.AddListener(std::move(listener));
   log_.Info("opened socket ", entry->socket.path, " of Tenant ", entry->tenant);

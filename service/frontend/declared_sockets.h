@@ -33,11 +33,10 @@ namespace mccs {
 class SocketDirectory {
  public:
   virtual ~SocketDirectory() = default;
-  // Processes at the socket belong to `tenant`. `dma_bufs`: they may send them. The text of an
-  // error names the path, what was needed and the remedy.
+  // Processes at the socket belong to `tenant`. The text of an error names the path, what was
+  // needed and the remedy.
   virtual absl::StatusOr<std::unique_ptr<TenantListener>> Open(const std::string& tenant,
-                                                               const DeclaredSocket& socket,
-                                                               bool dma_bufs) = 0;
+                                                               const DeclaredSocket& socket) = 0;
 };
 
 class DeclaredSockets {
@@ -51,7 +50,7 @@ class DeclaredSockets {
       : directory_(directory), frontend_(frontend), clock_(clock), log_(log) {}
 
   // The sockets that exist from now on.
-  void SetTenants(const std::vector<TenantEntry>& tenants, bool dma_bufs);
+  void SetTenants(const std::vector<TenantEntry>& tenants);
 
   // Tries failed sockets again. Returns true if it did.
   bool Poll();
@@ -72,7 +71,6 @@ class DeclaredSockets {
   Frontend& frontend_;
   const Clock& clock_;
   Log& log_;
-  bool dma_bufs_ = false;
   std::map<std::string, Entry> entries_;  // by path
   size_t failed_ = 0;
   MonotonicNs retry_at_ = 0;

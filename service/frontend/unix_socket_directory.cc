@@ -36,7 +36,7 @@ absl::Status UnixSocketDirectory::Prepare(const std::string& directory) {
 }
 
 absl::StatusOr<std::unique_ptr<TenantListener>> UnixSocketDirectory::Open(
-    const std::string& tenant, const DeclaredSocket& socket, bool dma_bufs) {
+    const std::string& tenant, const DeclaredSocket& socket) {
   std::error_code ignored;  // Prepare reports a directory that is missing
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   MCCS_RETURN_IF_ERROR(Prepare(path_));
@@ -50,7 +50,8 @@ absl::StatusOr<std::unique_ptr<TenantListener>> UnixSocketDirectory::Open(
                                             .mode = socket.mode,
                                             .uid = socket.uid,
                                             .gid = socket.gid,
-                                            .dma_bufs = dma_bufs},
+                                            .dma_bufs = dma_bufs_,
+                                            .counted_as = counted_as_},
                                            reactor_));
   return listener;
 }

@@ -8,6 +8,7 @@
 #ifndef MCCS_SERVICE_FRONTEND_UNIX_SOCKET_DIRECTORY_H_
 #define MCCS_SERVICE_FRONTEND_UNIX_SOCKET_DIRECTORY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,10 +26,16 @@ class UnixSocketDirectory final : public SocketDirectory {
   UnixSocketDirectory(std::string path, Reactor& reactor)
       : path_(std::move(path)), reactor_(reactor) {}
 
+  // Sets what sockets from now on have, besides what their Tenants say: UnixListenerOptions.
+  void SetCommonOptions(bool dma_bufs,
+                        std::function<std::string(const ProcessOrigin&)> counted_as) {
+    dma_bufs_ = dma_bufs;
+    counted_as_ = std::move(counted_as);
+  }
+
   // kPermissionDenied: a directory that others could change. Other errors as of UnixListener::Open.
   absl::StatusOr<std::unique_ptr<TenantListener>> Open(const std::string& tenant,
-                                                       const DeclaredSocket& socket,
-                                                       bool dma_bufs) override;
+                                                       const DeclaredSocket& socket) override;
 
  private:
   // Creates `directory`, if needed, and checks that only this user can change it.
@@ -36,6 +43,8 @@ class UnixSocketDirectory final : public SocketDirectory {
 
   const std::string path_;
   Reactor& reactor_;
+  bool dma_bufs_ = false;
+  std::function<std::string(const ProcessOrigin&)> counted_as_;
 };
 
 }  // namespace mccs

@@ -85,6 +85,27 @@ class OfALab(unittest.TestCase):
         self.assertIn("socket path 'x.sock' is in use by Tenant 'x'", same.stderr)
 
 
+class UnknownTenants(unittest.TestCase):
+    def test_are_denied_until_a_tenant_has_them(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+            config.write("unknown_tenants: deny\n")
+            config.flush()
+            lab = Lab(hosts=1, gpus=2, name="unknown", mccsd_config=config.name)
+        self.addCleanup(lab.down)
+        job = (program("collective_perf"), "--op", "all_reduce", "--min", "4K", "--max", "4K", "--iters", "1")
+        denied = lab.run(*job)
+        self.assertNotEqual(denied.returncode, 0)
+        self.assertRegex(denied.stdout + denied.stderr,
+                         f"uid {os.getuid()} belongs to no Tenant, and this host denies unknown tenants: ask the "
+                         "operator .*; the control group is /")
+        self.assertIn("denied process", lab.command("logs", "h0").stdout)
+        file = lab.directory / "tenant.json"
+        file.write_text(json.dumps({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": "us"},
+                                    "spec": {"selector": {"uids": [os.getuid()]}}}))
+        self.assertEqual(lab.exec("h0", program("mccsctl"), "apply", "-f", file).returncode, 0)
+        self.assertTrue(eventually(lambda: lab.run(*job).returncode == 0, timeout=20))
+
+
 class OfAHost(unittest.TestCase):
     """mccsd and its controller without a lab, so that each can be stopped."""
 

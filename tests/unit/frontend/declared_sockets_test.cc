@@ -52,7 +52,7 @@ class DeclaredSocketsTest : public testing::Test {
       fd.Reset();
     return fd;
   }
-  void Set(const std::vector<TenantEntry>& tenants) { sockets_.SetTenants(tenants, false); }
+  void Set(const std::vector<TenantEntry>& tenants) { sockets_.SetTenants(tenants); }
 
   const TemporaryDirectory directory_;
   ManualClock clock_;
@@ -130,7 +130,7 @@ TEST_F(DeclaredSocketsTest, APathInUseIsReportedOnceAndTriedAgain) {
 
 TEST_F(DeclaredSocketsTest, TheSocketOfAnotherProgramStays) {
   UnixSocketDirectory same(directory_.File("tenants"), *reactor_);
-  const auto other = same.Open("other", {.path = "a.sock"}, false);
+  const auto other = same.Open("other", {.path = "a.sock"});
   ASSERT_TRUE(other.ok()) << other.status();
   Set({Tenant("a", {{.path = "a.sock"}})});
   EXPECT_TRUE(log_.Contains("another process listens on socket")) << log_.lines.back();
@@ -152,7 +152,7 @@ TEST_F(DeclaredSocketsTest, OpensNoSocketWhereOthersCouldChangeIt) {
 
 TEST_F(DeclaredSocketsTest, AHostMayAllowNone) {
   DeclaredSockets none(nullptr, frontend_, clock_, log_);
-  none.SetTenants({Tenant("a", {{.path = "a.sock"}})}, false);
+  none.SetTenants({Tenant("a", {{.path = "a.sock"}})});
   EXPECT_TRUE(log_.Contains("set `socket_dir` in mccsd's configuration"));
 }
 

@@ -106,6 +106,21 @@ TEST(CrossCheck, RejectsAnUnknownLink) {
               Mentions("spec.parameters.reserved_links[0]", "link 'l'"));
 }
 
+TEST(CrossCheck, RejectsPatternsOfTwoTenantsThatOneGroupMatches) {
+  const auto selects = [](const std::string& name, const std::string& pattern) {
+    return Document("Tenant", name, absl::StrCat("  selector: {cgroups: ['", pattern, "']}\n"));
+  };
+  EXPECT_THAT(FaultsOf({selects("a", "/kubepods*/pod{uid}"), selects("b", "/kubepods/*/pod7{x}")}),
+              OneLineMentions("Tenant 'b'", "spec.selector.cgroups[0]", "/kubepods/*/pod7{x}",
+                              "/kubepods*/pod{uid}", "Tenant 'a'", "both match /kubepods/",
+                              "exactly one tenant"));
+  // A path precedes a pattern, and the inner one the outer; one tenant may have both.
+  EXPECT_EQ(FaultsOf({selects("a", "/kubepods*/pod{uid}"), selects("b", "/kubepods/pod7"),
+                      selects("c", "/slurm*/job_{job}"), selects("d", "/kubepods")}),
+            "");
+  EXPECT_EQ(FaultsOf({selects("a", "/x/*', '/x/{y}")}), "");
+}
+
 TEST(CrossCheck, RejectsASocketPathOfTwoTenants) {
   const auto declares = [](const std::string& name, const std::string& path) {
     return Document("Tenant", name, absl::StrCat("  sockets: [{path: ", path, "}]\n"));

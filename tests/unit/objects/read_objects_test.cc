@@ -121,6 +121,21 @@ TEST(ReadObjects, ReadsDeclaredSockets) {
   EXPECT_EQ(tenant.declared, "a");
 }
 
+TEST(ReadObjects, TheDefaultTenantHasAllQuotasAndNeedsNoSelector) {
+  const std::string quotas = "  quotas: {communicators: 4, memory: 1GiB, operations: 2}\n";
+  const auto objects = Read(Document("Tenant", "default", quotas));
+  EXPECT_TRUE(TenantOf(objects.at(0)).unclaimed);
+  EXPECT_EQ(ProcessesText(TenantOf(objects.at(0))), "all others");
+  EXPECT_FALSE(TenantOf(Read(TenantDocument("a", 1)).at(0)).unclaimed);
+  EXPECT_THAT(
+      ReadObjects({{"a.yaml", Document("Tenant", "default", "  quotas: {communicators: 4}\n")}})
+          .status()
+          .message(),
+      HasSubstr("give it quotas for communicators, memory and operations"));
+  EXPECT_THAT(ReadObjects({{"a.yaml", Document("Tenant", "other", quotas)}}).status().message(),
+              HasSubstr("the key 'spec.selector' is missing"));
+}
+
 TEST(ReadObjects, RejectsSocketPathsOutsideTheDirectory) {
   for (const auto& [path, why] : {std::pair{"/run/a.sock", "relative to `socket_dir`"},
                                   {"../a.sock", "within `socket_dir`"},
@@ -152,6 +167,8 @@ TEST(ReadObjects, EmittedDocumentsReadBackEqual) {
                     "  quotas: {memory: 1000001}\n"),
            Document("Tenant", "heavy", "  selector: {uids: [1]}\n  weight: 1000000\n"),
            PolicyDocument("default", "  type: shares\n"),
+           Document("Tenant", "default",
+                    "  quotas: {communicators: 4, memory: 1GiB, operations: 2}\n"),
            PolicyDocument("small",
                           "  type: locality_ring\n"
                           "  parameters: {order: [h1, h0], port_seed: 18446744073709551615}\n"
