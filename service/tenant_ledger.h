@@ -35,6 +35,9 @@ struct TenantEntry {
   TenantSelector selector;
   TenantQuotas quotas;
   std::vector<DeclaredSocket> sockets = {};
+  // Of communicators for which the controller has not sent rate limits (service/pacing).
+  uint64_t cap_bps = 0;  // per NIC; 0: none
+  uint32_t priority = 0;
 
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };

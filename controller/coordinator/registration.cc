@@ -79,6 +79,8 @@ agent::v1::Tenants TenantsOf(const ObjectSet& objects) {
       if (socket.uid) declared->set_uid(*socket.uid);
       if (socket.gid) declared->set_gid(*socket.gid);
     }
+    tenant->set_cap_bps(spec.cap_bps.value_or(0));
+    tenant->set_priority(spec.priority);
     if (spec.max_communicators) tenant->set_max_communicators(*spec.max_communicators);
     if (spec.max_memory_bytes) tenant->set_max_memory_bytes(*spec.max_memory_bytes);
     if (spec.max_operations) tenant->set_max_operations(*spec.max_operations);

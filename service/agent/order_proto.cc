@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/pacing/rate_limits.h"
 
 namespace mccs {
 
@@ -30,6 +31,8 @@ std::vector<TenantEntry> TenantsFromProto(const agent::v1::Tenants& message) {
       if (socket.has_uid()) declared.uid = socket.uid();
       if (socket.has_gid()) declared.gid = socket.gid();
     }
+    tenant.cap_bps = each.cap_bps();
+    tenant.priority = std::min(each.priority(), kMaxPriority);
     if (each.has_max_communicators()) tenant.quotas.communicators = each.max_communicators();
     if (each.has_max_memory_bytes()) tenant.quotas.memory_bytes = each.max_memory_bytes();
     if (each.has_max_operations()) tenant.quotas.operations = each.max_operations();
