@@ -51,6 +51,7 @@
 #include "service/gpus/nvml_survey.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
+#include "service/print_cdi.h"
 #include "service/probe/raw_prober.h"
 #include "service/rdma_devices.h"
 #include "service/transport/socket_network.h"
@@ -461,6 +462,14 @@ int Main(int argc, char** argv) {
   app.add_flag(
       "--print-topology", print_topology,
       "Print this host's entry for spec.hosts of a Topology, from hwloc and the kernel, and exit");
+  bool print_cdi = false;
+  std::string library_dir = "/opt/mccs/lib";
+  app.add_flag("--print-cdi", print_cdi,
+               "Print this host's sockets as devices of the Container Device Interface, for "
+               "/etc/cdi/mccs.json, and exit");
+  app.add_option("--library-dir", library_dir,
+                 "With --print-cdi: the directory of libnccl.so.2 (default /opt/mccs/lib)")
+      ->option_text("DIR");
   bool check_rdma = false;
   app.add_flag("--check-rdma", check_rdma,
                "Print this host's RDMA devices, which of them are used, and what is missing for "
@@ -517,6 +526,7 @@ int Main(int argc, char** argv) {
     *endpoint = ToString(*resolved);
   }
   if (config.host.empty()) config.host = HostName();
+  if (print_cdi) return PrintCdi(config, library_dir);
   if (print_topology) return PrintTopology(config);
   if (check_gpus) return CheckGpus(config);
   if (check_rdma) return CheckRdma(config);
