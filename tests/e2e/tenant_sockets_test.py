@@ -65,6 +65,22 @@ class OfALab(unittest.TestCase):
             self.assertFalse(job.has_ended())
         self.assertNotEqual(self.lab.run("true", options=("--tenant", "team-x")).returncode, 0)
 
+    def test_a_read_only_mount_of_the_sockets_directory_is_enough(self):
+        """As in a container: the directory of the Tenant's socket is all that the program sees of mccsd's."""
+        if call("unshare", "-m", "mount", "--make-rprivate", "/").returncode != 0:
+            self.skipTest("this user may not make mount namespaces")
+        self.assertEqual(self.apply(tenant("boxed", "boxed/mccsd.sock")).returncode, 0)
+        self.addCleanup(self.delete, "boxed")
+        self.assertTrue(eventually(lambda: self.exists("boxed/mccsd.sock", ["h0"]), timeout=20), self.lab.logs())
+        with tempfile.TemporaryDirectory(prefix="mccs-box-") as box:
+            script = (f"mount --make-rprivate / && mount --bind {self.file('h0', 'boxed')} {box} && "
+                      f"mount -o remount,bind,ro,nosuid,nodev,noexec {box} && ! touch {box}/x && "
+                      f'MCCS_SOCKET={box}/mccsd.sock exec "$@"')
+            job = (program("collective_perf"), "--op", "all_reduce", "--min", "4K", "--max", "4K", "--iters", "1")
+            run = self.lab.run("unshare", "-m", "sh", "-c", script, "sh", *job, options=("--hosts", "h0"))
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("Out of bounds values : 0 OK", run.stdout)
+
     def test_a_path_in_use_affects_no_other_socket(self):
         self.file("h1", "").mkdir(exist_ok=True)
         self.file("h1", "taken.sock").write_text("a file")
