@@ -137,8 +137,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
         return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
-  declared_sockets_ =
-      std::make_unique<DeclaredSockets>(parts.sockets, *frontend_, *parts.clock, *parts.log);
+  declared_sockets_ = std::make_unique<DeclaredSockets>(parts.sockets, *frontend_, *parts.clock,
+                                                        *parts.log, *counters_);
   if (parts.rdma == nullptr && !parts.device->uses_kernels()) return;
   parts.device->mapper().SetReleaser([this](const Region& region, std::shared_ptr<void> token) {
     if (parts_.device->uses_kernels()) frontend_->Withdraw(region, token);

@@ -62,6 +62,8 @@ void DeclaredSockets::OpenMissing() {
     open += entry.listener != nullptr ? 1 : 0;
   }
   retry_at_ = clock_.Now() + kRetryNs;
+  counters_.open_sockets.Set(static_cast<int64_t>(open));
+  counters_.failed_sockets.Set(static_cast<int64_t>(failed_));
 }
 
 absl::Status DeclaredSockets::Open(Entry* entry) {

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proto/tenant_selector.h"
+#include "service/counters.h"
 #include "service/frontend/frontend.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/tenant_ledger.h"
@@ -46,8 +47,9 @@ class DeclaredSockets {
   static constexpr size_t kMaxSockets = 1024;
 
   // `directory` null: this host allows none. LIFETIME: all outlive it.
-  DeclaredSockets(SocketDirectory* directory, Frontend& frontend, const Clock& clock, Log& log)
-      : directory_(directory), frontend_(frontend), clock_(clock), log_(log) {}
+  DeclaredSockets(SocketDirectory* directory, Frontend& frontend, const Clock& clock, Log& log,
+                  DaemonCounters& counters)
+      : directory_(directory), frontend_(frontend), clock_(clock), log_(log), counters_(counters) {}
 
   // The sockets that exist from now on.
   void SetTenants(const std::vector<TenantEntry>& tenants);
@@ -71,6 +73,7 @@ class DeclaredSockets {
   Frontend& frontend_;
   const Clock& clock_;
   Log& log_;
+  DaemonCounters& counters_;
   std::map<std::string, Entry> entries_;  // by path
   size_t failed_ = 0;
   MonotonicNs retry_at_ = 0;

@@ -67,6 +67,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   }
   if (const absl::Status known = CheckKnown(); status.ok() && !known.ok()) {
     status = known;
+    if (env_.counters != nullptr) env_.counters->denied_processes.Add(1);
     env_.warnings->Write(counted_as_,
                          absl::StrCat("denied process ", identity().process, ": ", known.message()),
                          env_.clock->Now());

@@ -61,7 +61,8 @@ class DeclaredSocketsTest : public testing::Test {
   UnixSocketDirectory allowed_{directory_.File("tenants"), *reactor_};
   SessionEnvironment environment_;
   Frontend frontend_{environment_};
-  DeclaredSockets sockets_{&allowed_, frontend_, clock_, log_};
+  DaemonCounters counters_;
+  DeclaredSockets sockets_{&allowed_, frontend_, clock_, log_, counters_};
 };
 
 TEST_F(DeclaredSocketsTest, SocketsComeAndGoWithTheirTenants) {
@@ -113,6 +114,8 @@ TEST_F(DeclaredSocketsTest, APathInUseIsReportedOnceAndTriedAgain) {
   std::ofstream(File("a.sock")) << "a file";
   Set({Tenant("a", {{.path = "a.sock"}}), Tenant("b", {{.path = "b.sock"}})});
   EXPECT_TRUE(Connect("b.sock").valid()) << "others are not affected";
+  EXPECT_EQ(counters_.open_sockets.value(), 1);
+  EXPECT_EQ(counters_.failed_sockets.value(), 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(sockets_.Poll());
     EXPECT_EQ(sockets_.NextDeadline(), clock_.now + DeclaredSockets::kRetryNs);
@@ -126,6 +129,8 @@ TEST_F(DeclaredSocketsTest, APathInUseIsReportedOnceAndTriedAgain) {
   EXPECT_TRUE(sockets_.Poll());
   EXPECT_TRUE(Connect("a.sock").valid());
   EXPECT_EQ(sockets_.NextDeadline(), kNever);
+  EXPECT_EQ(counters_.open_sockets.value(), 2);
+  EXPECT_EQ(counters_.failed_sockets.value(), 0);
 }
 
 TEST_F(DeclaredSocketsTest, TheSocketOfAnotherProgramStays) {
@@ -151,7 +156,7 @@ TEST_F(DeclaredSocketsTest, OpensNoSocketWhereOthersCouldChangeIt) {
 }
 
 TEST_F(DeclaredSocketsTest, AHostMayAllowNone) {
-  DeclaredSockets none(nullptr, frontend_, clock_, log_);
+  DeclaredSockets none(nullptr, frontend_, clock_, log_, counters_);
   none.SetTenants({Tenant("a", {{.path = "a.sock"}})});
   EXPECT_TRUE(log_.Contains("set `socket_dir` in mccsd's configuration"));
 }

@@ -110,6 +110,7 @@ TEST_F(UnknownTenantsTest, AreToldWhoTheyAreAndWhatToDo) {
             "to add the user or the control group to a Tenant, or set MCCS_SOCKET to the socket of "
             "yours; the control group is /user.slice/x");
   EXPECT_TRUE(world_.host(0).log().Contains("denied process 400: uid 1000 belongs to no Tenant"));
+  EXPECT_EQ(world_.host(0).daemon().counters()->denied_processes.value(), 1u);
 }
 
 TEST_F(UnknownTenantsTest, KnownOnesAreServed) {
