@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -31,13 +33,23 @@
 namespace mccs::lab {
 namespace {
 
-absl::Status CheckTenant(const LabState& lab, const std::string& tenant) {
-  const bool is_known =
+// The socket of `tenant` on `host`: of 'up --tenants', or else the one that a Tenant declares with
+// the path TENANT.sock. Empty: the common socket.
+absl::StatusOr<std::string> SocketOf(const LabState& lab, const LabPaths& paths,
+                                     const std::string& host, const std::string& tenant) {
+  const bool is_configured =
       std::find(lab.tenants.begin(), lab.tenants.end(), tenant) != lab.tenants.end();
-  if (tenant.empty() || is_known) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the lab has no tenant '", tenant,
-                                                 "'; restart it with 'mccs-lab up --tenants ",
-                                                 tenant, "' to create the tenant's sockets"));
+  if (tenant.empty() || is_configured)
+    return lab.has_vms() ? VmSocket(tenant) : paths.Socket(host, tenant);
+  // The directory of a virtual machine is not visible from here.
+  if (lab.has_vms()) return absl::StrCat(kVmSocketDirectory, "/", tenant, ".sock");
+  std::string declared = absl::StrCat(paths.SocketDirectory(host), "/", tenant, ".sock");
+  std::error_code ignored;
+  if (std::filesystem::is_socket(declared, ignored)) return declared;
+  return absl::InvalidArgumentError(
+      absl::StrCat("host ", host, " has no socket of tenant '", tenant,
+                   "'; apply a Tenant with the socket path ", tenant,
+                   ".sock, or restart the lab with 'mccs-lab up --tenants ", tenant, "'"));
 }
 
 // The variables for a program of `tenant` on `host`.
@@ -45,9 +57,8 @@ absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
                                       const std::string& host, const std::string& tenant = "") {
   MCCS_ASSIGN_OR_RETURN(const DaemonState* daemon, lab.FindHost(host));
   MCCS_ASSIGN_OR_RETURN(Products products, FindProducts());
-  MCCS_RETURN_IF_ERROR(CheckTenant(lab, tenant));
-  const std::string socket =
-      lab.has_vms() ? VmSocket(tenant) : caller.directories.PathsOf(lab.name).Socket(host, tenant);
+  MCCS_ASSIGN_OR_RETURN(const std::string socket,
+                        SocketOf(lab, caller.directories.PathsOf(lab.name), host, tenant));
   return HostVariables(
       {.host = host,
        .socket = socket,

@@ -113,6 +113,9 @@ std::string LabPaths::Socket(std::string_view host, std::string_view tenant) con
   return absl::StrCat(DaemonDirectory(host), "/", tenant.empty() ? "mccsd" : "tenant-",
                       std::string(tenant), ".sock");
 }
+std::string LabPaths::SocketDirectory(std::string_view host) const {
+  return DaemonDirectory(host) + "/tenants";
+}
 std::string LabPaths::Config(std::string_view daemon) const {
   return DaemonDirectory(daemon) + "/config.yaml";
 }

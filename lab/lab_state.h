@@ -128,6 +128,8 @@ struct LabPaths {
   std::string DaemonDirectory(std::string_view daemon) const;
   // The socket of a tenant (mccs-lab up --tenants); empty: the common one.
   std::string Socket(std::string_view host, std::string_view tenant = "") const;
+  // `socket_dir` of a host: the directory of sockets that Tenants declare.
+  std::string SocketDirectory(std::string_view host) const;
   std::string Config(std::string_view daemon) const;
   std::string Log(std::string_view daemon) const;
   // The daemon writes its host:port to this file once it serves.

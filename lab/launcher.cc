@@ -99,18 +99,20 @@ absl::Status WriteHostFiles(const LabPlan& plan, const LabPaths& paths, const La
                                                      : absl::StrCat("listen: ", endpoint);
   return WriteFolder(
       paths, host.name,
-      absl::StrCat("host: ", host.name, "\n",                           //
-                   "socket: ", SocketOf(plan, paths, host.name), "\n",  //
-                   listen, "\n",                                        //
-                   "metrics_listen: ", host.address, ":0\n",
-                   "state_dir: ", paths.DaemonDirectory(host.name), "\n",  //
-                   "controller: ", controller_endpoint, "\n",              //
-                   HostTlsLines(paths, host.name),                         //
-                   "gpus: ", host.gpus, "\n",                              //
-                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
-                   "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n", "log_level: info\n",
-                   DeviceLine(), SocketsOf(plan, paths, host.name),
-                   plan.has_vms() ? VmDaemonConfig() : "", plan.mccsd_config));
+      absl::StrCat(
+          "host: ", host.name, "\n",                           //
+          "socket: ", SocketOf(plan, paths, host.name), "\n",  //
+          listen, "\n",                                        //
+          "metrics_listen: ", host.address, ":0\n", "state_dir: ", paths.DaemonDirectory(host.name),
+          "\n",                                       //
+          "controller: ", controller_endpoint, "\n",  //
+          HostTlsLines(paths, host.name),             //
+          "gpus: ", host.gpus, "\n",                  //
+          "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
+          "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n", "log_level: info\n",
+          "socket_dir: ", plan.has_vms() ? kVmSocketDirectory : paths.SocketDirectory(host.name),
+          "\n", DeviceLine(), SocketsOf(plan, paths, host.name),
+          plan.has_vms() ? VmDaemonConfig() : "", plan.mccsd_config));
 }
 
 // The daemon's host:port; empty until it serves.

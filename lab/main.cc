@@ -90,8 +90,10 @@ int Main(int argc, char** argv) {
   };
   auto add_tenant = [&](CLI::App* command, std::string* tenant) {
     command
-        ->add_option("--tenant", *tenant,
-                     "tenant of the program, one of 'up --tenants' (default: the user's tenant)")
+        ->add_option(
+            "--tenant", *tenant,
+            "tenant of the program: one of 'up --tenants', or one whose Tenant declares the "
+            "socket TENANT.sock (default: the user's tenant)")
         ->type_name("TENANT");
   };
   std::string format = "table";

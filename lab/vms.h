@@ -42,6 +42,9 @@ std::vector<LabHost> VmHosts(int32_t hosts, int32_t gpus_per_host);
 // because a shared directory cannot have sockets.
 std::string VmSocket(std::string_view tenant = "");
 
+// `socket_dir` in every virtual machine.
+inline constexpr char kVmSocketDirectory[] = "/run/tenants";
+
 // YAML lines for the configuration of every mccsd.
 std::string VmDaemonConfig();
 

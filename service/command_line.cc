@@ -31,7 +31,8 @@ constexpr Flag kFlags[] = {
      "Address at which peers reach this daemon (default: the address of --listen; for a wildcard, "
      "the machine's first non-loopback address)"},
     {"--state-dir", "DIR", &Config::state_dir,
-     "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics'"},
+     "Directory for the files 'pid', 'endpoint', 'tenants.table' and, with --metrics-listen, "
+     "'metrics'"},
     {"--controller", "ADDRESS:PORT", &Config::controller,
      "Address of mccs-controller (default: none)"},
     {"--metrics-listen", "ADDRESS:PORT", &Config::metrics_listen,
@@ -54,6 +55,12 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->add_flag(
       "--print-topology", line->print_topology,
       "Print this host's entry for spec.hosts of a Topology, from hwloc and the kernel, and exit");
+  app->add_flag("--print-cdi", line->print_cdi,
+                "Print this host's sockets as devices of the Container Device Interface, for "
+                "/etc/cdi/mccs.json, and exit");
+  app->add_option("--library-dir", line->library_dir,
+                  "With --print-cdi: the directory of libnccl.so.2 (default /opt/mccs/lib)")
+      ->option_text("DIR");
   app->add_flag("--check-rdma", line->check_rdma,
                 "Print this host's RDMA devices, which of them are used, and what is missing for "
                 "others, and exit: 0 if RDMA can be used");

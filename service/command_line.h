@@ -17,6 +17,8 @@ inline constexpr char kSurveyFlag[] = "--survey-gpus";
 
 struct CommandLine {
   bool print_topology = false;
+  bool print_cdi = false;
+  std::string library_dir = "/opt/mccs/lib";  // for print_cdi
   bool check_rdma = false;
   bool check_gpus = false;
   bool survey_gpus = false;

@@ -137,6 +137,16 @@ void ReadMarkings(YamlReader& yaml, DscpMap* markings) {
   }
 }
 
+void ReadUnknownTenants(YamlReader& yaml, Config* config) {
+  std::string unknown = "allow";
+  yaml.Field("unknown_tenants", &unknown);
+  config->denies_unknown_tenants = unknown == "deny";
+  if (unknown != "allow" && unknown != "deny") {
+    yaml.Reject("unknown_tenants",
+                absl::StrCat("'unknown_tenants' is '", unknown, "': expected allow or deny"));
+  }
+}
+
 void ReadDevice(YamlReader& yaml, Config* config) {
   std::string device = "host";
   yaml.Field("device", &device);
@@ -193,6 +203,7 @@ Config Read(YamlReader yaml) {
   std::string log_level = "info";
   yaml.Field("host", &config.host);
   yaml.Field("socket", &config.socket);
+  yaml.Field("socket_dir", &config.socket_dir);
   yaml.Field("listen", &config.listen);
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);
@@ -207,6 +218,7 @@ Config Read(YamlReader yaml) {
   position.Field("pod", &config.pod);
   position.Field("rack", &config.rack);
   ReadSockets(yaml, &config);
+  ReadUnknownTenants(yaml, &config);
   ReadLanes(yaml, &config);
   ReadAlgorithms(yaml, &config.algorithms);
   ReadLimits(yaml, &config);

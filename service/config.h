@@ -32,8 +32,10 @@ struct Config {
   std::string topology;  // name of the Topology that contains this host; empty: any
   std::string socket = "/run/mccs/mccsd.sock";  // for all tenants; empty: none
   std::vector<TenantSocket> sockets;
-  std::string listen = "0.0.0.0:7400";  // numeric after ReadConfig, like advertise
-  std::string advertise;                // empty: derived from listen
+  std::string socket_dir = "/run/mccs/tenants";  // of the sockets that Tenants declare; empty: none
+  bool denies_unknown_tenants = false;           // `unknown_tenants: deny`
+  std::string listen = "0.0.0.0:7400";           // numeric after ReadConfig, like advertise
+  std::string advertise;                         // empty: derived from listen
   std::string state_dir = "/run/mccs";
   std::string controller;      // empty: none
   TlsFiles tls;                // this host's; empty: none

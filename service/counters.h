@@ -103,6 +103,8 @@ class DaemonCounters {
   Gauge asleep;      // 1 while the engine waits in its reactor, else 0
   // Rosters and strategies, by receiving host, that the tree of daemons dropped (tree_relay.h).
   Counter relay_dropped;
+  Gauge open_sockets, failed_sockets;  // that Tenants declare
+  Counter denied_processes;            // of unknown tenants
 
   // Of all RDMA devices (TransportCounters).
   struct Rdma {

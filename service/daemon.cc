@@ -128,6 +128,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                         parts.rdma->WhyNotOnGpus().empty(),
       .buffer_quota = &buffer_quota_,
       .ledger = &ledger_,
+      .denies_unknown = options.denies_unknown_tenants,
       .clock = parts.clock,
       .log = parts.log,
       .warnings = &tenant_warnings_,
@@ -137,6 +138,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
         return ListenForEnvironmentId(id, tenant);
       }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
+  declared_sockets_ = std::make_unique<DeclaredSockets>(parts.sockets, *frontend_, *parts.clock,
+                                                        *parts.log, *counters_);
   if (parts.rdma == nullptr && !parts.device->uses_kernels()) return;
   parts.device->mapper().SetReleaser([this](const Region& region, std::shared_ptr<void> token) {
     if (parts_.device->uses_kernels()) frontend_->Withdraw(region, token);
@@ -244,8 +247,10 @@ bool Daemon::PollListeners() {
 }
 
 bool Daemon::PollTenants() {
+  const bool opened = declared_sockets_->Poll();
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
-  if (!tenants.has_value()) return false;
+  if (!tenants.has_value()) return opened;
+  declared_sockets_->SetTenants(*tenants);
   ledger_.SetTenants(*std::move(tenants));
   communicators_->TenantsChanged();
   counters_->Rename([this](const ProcessOrigin& origin) { return ledger_.NameOf(origin); });
@@ -276,8 +281,8 @@ bool Daemon::PollStateRequests() {
 }
 
 MonotonicNs Daemon::NextDeadline() const {
-  MonotonicNs next = std::min(
-      {rendezvous_->NextDeadline(), relay_.NextDeadline(), communicators_->NextDeadline()});
+  MonotonicNs next = std::min({rendezvous_->NextDeadline(), relay_.NextDeadline(),
+                               communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
     next = std::min(next, listener.NextDeadline().value_or(kNever));
   };

@@ -22,6 +22,7 @@
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 #include "service/counters.h"
+#include "service/frontend/declared_sockets.h"
 #include "service/frontend/frontend.h"
 #include "service/tenant_ledger.h"
 #include "service/transport/network.h"
@@ -76,6 +77,7 @@ struct DaemonParts {
   PeerSecurity* security = nullptr;  // null: this host has no certificate
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
+  SocketDirectory* sockets = nullptr;  // of Tenants; null: they may declare none
 };
 
 struct DaemonOptions {
@@ -89,6 +91,7 @@ struct DaemonOptions {
   BufferLimits buffers;
   DscpMap dscp_by_class = {};
   bool requires_rdma = false;  // CommunicatorEnvironment::requires_rdma
+  bool denies_unknown_tenants = false;
 };
 
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
@@ -126,6 +129,10 @@ class Daemon {
   const Endpoint& endpoint() const { return environment_.endpoint; }
   // Processes are asked for the dma-bufs of their memory.
   bool wants_dma_bufs() const { return session_environment_.wants_dma_bufs; }
+  // TenantAccount::counted_as() of a process.
+  std::string CountedAs(const ProcessOrigin& origin) {
+    return ledger_.AccountOf(origin)->counted_as();
+  }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
   // See CommunicatorTable::TurnsOf.
@@ -159,6 +166,7 @@ class Daemon {
   TreeRelay relay_{environment_.access, *parts_.log, counters_.get()};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
+  std::unique_ptr<DeclaredSockets> declared_sockets_;
   std::unique_ptr<PeerListener> listener_;  // for peers
   std::vector<EnvironmentListener> environment_listeners_;
   std::optional<StateDump> dump_;  // in progress

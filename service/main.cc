@@ -48,12 +48,14 @@
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
+#include "service/frontend/unix_socket_directory.h"
 #include "service/gpus/child_gpu_reader.h"
 #include "service/gpus/gpu_problems.h"
 #include "service/gpus/gpu_watch.h"
 #include "service/host_commands.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
+#include "service/print_cdi.h"
 #include "service/probe/raw_prober.h"
 #include "service/process_limits.h"
 #include "service/rdma_devices.h"
@@ -274,10 +276,13 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                         .algorithms = AlgorithmsFor(config),
                         .buffers = config.buffers,
                         .dscp_by_class = config.dscp,
-                        .requires_rdma = config.transport == TransportChoice::kRdma};
+                        .requires_rdma = config.transport == TransportChoice::kRdma,
+                        .denies_unknown_tenants = config.denies_unknown_tenants};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
+  UnixSocketDirectory declared_sockets(config.socket_dir, *reactor);
+  const std::string tenants_file = config.state_dir + "/tenants.table";
   NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
@@ -285,6 +290,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                                                  .tls = config.tls,
                                                  .domain = domain,
                                                  .version = MCCS_VERSION,
+                                                 .tenants_file = tenants_file,
                                                  .wake = wake_engine,
                                                  .prober = std::make_unique<RawProber>(),
                                                  .wall_clock = &wall_clock},
@@ -301,8 +307,13 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                     .security = tls.get(),
                     .device = &device,
                     .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get())
-                                                   : &no_controller},
+                                                   : &no_controller,
+                    .sockets = config.socket_dir.empty() ? nullptr : &declared_sockets},
                    options));
+  const auto counted_as = [&daemon = *daemon](const ProcessOrigin& origin) {
+    return daemon.CountedAs(origin);
+  };
+  declared_sockets.SetCommonOptions(daemon->wants_dma_bufs(), counted_as);
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
@@ -322,7 +333,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
     MCCS_ASSIGN_OR_RETURN(auto listener, UnixListener::Open({.path = socket.path,
                                                              .tenant = socket.tenant,
                                                              .mode = socket.mode,
-                                                             .dma_bufs = daemon->wants_dma_bufs()},
+                                                             .dma_bufs = daemon->wants_dma_bufs(),
+                                                             .counted_as = counted_as},
                                                             *reactor));
     daemon->AddListener(std::move(listener));
     log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",
@@ -383,6 +395,7 @@ int Main(int argc, char** argv) {
     std::cerr << config.status().message() << "\n";
     return kExitBadConfiguration;
   }
+  if (line.print_cdi) return PrintCdi(*config, line.library_dir);
   if (line.print_topology) return PrintTopology(*config);
   if (line.check_gpus) return CheckGpus(*config);
   if (line.check_rdma) return CheckRdma(*config);

@@ -139,6 +139,17 @@ void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->Add(static_cast<double>(counters.relay_dropped.value()));
 }
 
+void AddSockets(const DaemonCounters& counters, MetricFamilies* out) {
+  out->BeginGauge("mccs_tenant_sockets",
+                  "Sockets that Tenants declare, by state; for failed ones, mccsd's log has the "
+                  "reason and the remedy.");
+  out->Add({{"state", "open"}}, static_cast<double>(counters.open_sockets.value()));
+  out->Add({{"state", "failed"}}, static_cast<double>(counters.failed_sockets.value()));
+  out->BeginCounter("mccs_denied_processes_total",
+                    "Processes that were denied because no Tenant selects them.");
+  out->Add(static_cast<double>(counters.denied_processes.value()));
+}
+
 void AddRdma(const DaemonCounters::Rdma& rdma, MetricFamilies* out) {
   out->BeginGauge(
       "mccs_rdma_devices",
@@ -175,6 +186,7 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
                    "Lines of the log that were lost because stderr did not accept them.");
   out.Add(static_cast<double>(facts.log_lines_dropped));
   AddEngine(counters, &out);
+  AddSockets(counters, &out);
   AddRdma(counters.rdma, &out);
   AddTenants(counters.Tenants(), &out);
   return out.Take();

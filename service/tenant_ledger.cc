@@ -12,7 +12,7 @@ TenantLedger::TenantLedger() : state_(std::make_shared<State>()) {}
 
 void TenantLedger::SetTenants(std::vector<TenantEntry> tenants) {
   state_->tenants = std::move(tenants);
-  for (const auto& [origin, account] : state_->accounts) account->tenant_ = state_->Find(origin);
+  for (const auto& [origin, account] : state_->accounts) account->Update();
 }
 
 std::shared_ptr<TenantAccount> TenantLedger::AccountOf(const ProcessOrigin& origin) {
@@ -32,8 +32,18 @@ const TenantEntry* TenantLedger::State::Find(const ProcessOrigin& origin) const 
 
 TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::State> state,
                              const ProcessOrigin& origin)
-    : state_(std::move(state)), origin_(origin), tenant_(state_->Find(origin)) {
+    : state_(std::move(state)), origin_(origin) {
   state_->accounts[origin_] = this;
+  Update();
+}
+
+void TenantAccount::Update() {
+  tenant_ = state_->Find(origin_);
+  captures_ = tenant_ != nullptr ? CapturesOf(tenant_->selector, origin_) : "";
+}
+
+std::string TenantAccount::counted_as() const {
+  return captures_.empty() ? name() : absl::StrCat(name(), "/", captures_);
 }
 
 TenantAccount::~TenantAccount() { state_->accounts.erase(origin_); }
@@ -43,7 +53,7 @@ absl::Status TenantAccount::AdmitCommunicator() {
     const uint64_t held = Sum(&TenantAccount::communicators_);
     if (held >= *tenant_->quotas.communicators) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "Tenant ", tenant_->name, " has ", held, held == 1 ? " communicator" : " communicators",
+          "Tenant ", counted_as(), " has ", held, held == 1 ? " communicator" : " communicators",
           " on this host, and quotas.communicators is ", *tenant_->quotas.communicators,
           "; destroy unused ones, or ask the operator to raise the quota"));
     }
@@ -58,7 +68,7 @@ absl::Status TenantAccount::ReserveMemory(uint64_t bytes) {
     const uint64_t quota = *tenant_->quotas.memory_bytes;
     if (bytes > quota || held > quota - bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "Tenant ", tenant_->name, " exceeds quotas.memory on this host: ", FormatBytes(held),
+          "Tenant ", counted_as(), " exceeds quotas.memory on this host: ", FormatBytes(held),
           " are registered, ", FormatBytes(bytes), " were requested, the quota is ",
           FormatBytes(quota),
           "; register fewer or smaller allocations, or ask the operator to raise the quota"));
@@ -77,7 +87,7 @@ bool TenantAccount::MayStart(MonotonicNs now) const {
 MonotonicNs TenantAccount::StalledAt() const {
   MonotonicNs moved = 0;
   for (const auto& [origin, account] : state_->accounts) {
-    if (account->tenant_ == tenant_) moved = std::max(moved, account->last_progress_);
+    if (SharesLimitsWith(*account)) moved = std::max(moved, account->last_progress_);
   }
   return moved + kStalledAfterNs;
 }
@@ -85,7 +95,7 @@ MonotonicNs TenantAccount::StalledAt() const {
 uint64_t TenantAccount::Sum(uint64_t TenantAccount::*of) const {
   uint64_t sum = 0;
   for (const auto& [origin, account] : state_->accounts) {
-    if (account->tenant_ == tenant_) sum += account->*of;
+    if (SharesLimitsWith(*account)) sum += account->*of;
   }
   return sum;
 }

@@ -34,6 +34,10 @@ struct TenantEntry {
   std::string name;
   TenantSelector selector;
   TenantQuotas quotas;
+  std::vector<DeclaredSocket> sockets = {};
+  // Of communicators for which the controller has not sent rate limits (service/pacing).
+  uint64_t cap_bps = 0;  // per NIC; 0: none
+  uint32_t priority = 0;
 
   friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
 };
@@ -80,10 +84,17 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   const ProcessOrigin& origin() const { return origin_; }
   // Null: no Tenant selects the process; it has no quotas.
   const TenantEntry* tenant() const { return tenant_; }
+  // Whether an operator has named the tenant of the process: by a Tenant, or by the `tenant` of its
+  // socket.
+  bool IsKnown() const { return tenant_ != nullptr || !IsUserTenantName(origin_.tenant_name); }
   // The Tenant's name; without a Tenant the daemon's own name for the process.
   const std::string& name() const {
     return tenant_ != nullptr ? tenant_->name : origin_.tenant_name;
   }
+
+  // For whom limits count: the Tenant, and which of those in its patterns' captures: "pods/12-3".
+  // Without a Tenant as name().
+  std::string counted_as() const;
 
   // kResourceExhausted: the Tenant's quota is used up; the message names Tenant, quota, usage and
   // remedy.
@@ -111,12 +122,19 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   friend class TenantLedger;
   friend class TenantWork;
 
-  // Sum over all accounts of its Tenant. REQUIRES: it has a Tenant.
+  // Finds its Tenant.
+  void Update();
+  // Whether the limits are those of `other`, too. REQUIRES: it has a Tenant.
+  bool SharesLimitsWith(const TenantAccount& other) const {
+    return other.tenant_ == tenant_ && other.captures_ == captures_;
+  }
+  // Sum over all accounts that share its limits. REQUIRES: it has a Tenant.
   uint64_t Sum(uint64_t TenantAccount::*of) const;
 
   const std::shared_ptr<TenantLedger::State> state_;
   const ProcessOrigin origin_;
-  const TenantEntry* tenant_;  // of state_
+  const TenantEntry* tenant_ = nullptr;  // of state_
+  std::string captures_;                 // CapturesOf its Tenant
   uint64_t communicators_ = 0;
   uint64_t memory_bytes_ = 0;
   uint64_t running_ = 0;

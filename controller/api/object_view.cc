@@ -44,6 +44,7 @@ std::string Count(const std::optional<uint64_t>& n) { return n ? absl::StrCat(*n
 
 void Describe(const TenantSpec& tenant, Facts* facts) {
   facts->Add("SELECTOR", ProcessesText(tenant));
+  facts->Add("SOCKETS", SocketsText(tenant), kWide);
   facts->Add("WEIGHT", ExactNumber(tenant.weight));
   facts->Add("GUARANTEE", Rate(tenant.guarantee_bps));
   facts->Add("CAP", Rate(tenant.cap_bps));

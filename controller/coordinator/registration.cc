@@ -72,6 +72,15 @@ agent::v1::Tenants TenantsOf(const ObjectSet& objects) {
     for (const uint32_t uid : spec.uids) tenant->add_uids(uid);
     for (const std::string& socket : spec.sockets) tenant->add_sockets(socket);
     for (const std::string& cgroup : spec.cgroups) tenant->add_cgroups(cgroup);
+    for (const DeclaredSocket& socket : spec.declared_sockets) {
+      agent::v1::DeclaredSocket* declared = tenant->add_declared_sockets();
+      declared->set_path(socket.path);
+      declared->set_mode(socket.mode);
+      if (socket.uid) declared->set_uid(*socket.uid);
+      if (socket.gid) declared->set_gid(*socket.gid);
+    }
+    tenant->set_cap_bps(spec.cap_bps.value_or(0));
+    tenant->set_priority(spec.priority);
     if (spec.max_communicators) tenant->set_max_communicators(*spec.max_communicators);
     if (spec.max_memory_bytes) tenant->set_max_memory_bytes(*spec.max_memory_bytes);
     if (spec.max_operations) tenant->set_max_operations(*spec.max_operations);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "controller/objects/spec_fields.h"
+#include "proto/cgroup_pattern.h"
 
 namespace mccs {
 namespace {
@@ -94,7 +96,61 @@ class Checker {
       add_entries("spec.selector.uids", "uid", tenant.uids);
       add_entries("spec.selector.sockets", "socket", tenant.sockets);
       add_entries("spec.selector.cgroups", "cgroup", tenant.cgroups);
+      CheckDeclaredSockets(*object, &entries);
     }
+    CheckPatterns();
+  }
+
+  // A process must not match patterns of two tenants to the same depth.
+  void CheckPatterns() {
+    struct Pattern {
+      Place place;
+      const std::string& text;
+    };
+    std::vector<Pattern> patterns;
+    for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kTenant))) {
+      const std::vector<std::string>& cgroups = TenantOf(*object).cgroups;
+      for (size_t i = 0; i < cgroups.size(); ++i) {
+        if (!HasWildcards(cgroups[i])) continue;
+        const Pattern pattern{{object, Item("spec.selector.cgroups", i)}, cgroups[i]};
+        if (patterns.size() == kMaxCgroupPatterns) {
+          return Add(*object, pattern.place.field, "more than ", kMaxCgroupPatterns,
+                     " patterns with '*' or '{name}'; select by socket, or merge Tenants");
+        }
+        for (const Pattern& other : patterns) {
+          if (other.place.object == object) continue;
+          const std::optional<std::string> both = CommonCgroup(other.text, pattern.text);
+          if (!both) continue;
+          Add(*object, pattern.place.field, "pattern ", pattern.text, " and pattern ", other.text,
+              " of ", ToText(other.place), " both match ", *both,
+              "; a process has exactly one tenant: make one of them narrower, or name the group "
+              "without '*' and '{name}'");
+          break;
+        }
+        patterns.push_back(pattern);
+      }
+    }
+  }
+
+  // Paths, and the name by which daemons identify processes at these sockets.
+  void CheckDeclaredSockets(const Object& object, std::map<std::string, Place>* entries) {
+    const TenantSpec& tenant = TenantOf(object);
+    for (size_t i = 0; i < tenant.declared_sockets.size(); ++i) {
+      const std::string& path = tenant.declared_sockets[i].path;
+      const std::string field = absl::StrCat(Item("spec.sockets", i), ".path");
+      const auto [first, is_first] =
+          entries->emplace(absl::StrCat("path ", path), Place{&object, field});
+      if (is_first) continue;
+      Add(object, field, "socket path '", path, "' is in use by ", ToText(first->second),
+          "; choose another path");
+    }
+    if (tenant.declared.empty()) return;
+    const auto [first, is_first] =
+        entries->emplace(absl::StrCat("socket ", tenant.declared), Place{&object, "spec.sockets"});
+    if (is_first || first->second.object == &object) return;
+    Add(object, "spec.sockets", "processes at these sockets are those of '", tenant.declared,
+        "', which already belongs to ", ToText(first->second),
+        "; a process has exactly one tenant: remove it from one of them");
   }
 
   void CheckPolicies() {

@@ -13,6 +13,9 @@ namespace mccs {
 // strategy may hold the rules of all three (kMaxAlgorithmRules).
 inline constexpr size_t kMaxRulesOfOne = 20;
 
+// Limit for all patterns of control groups with * or {name}: each is compared with all others.
+inline constexpr size_t kMaxCgroupPatterns = 256;
+
 struct ObjectError {
   ObjectKey object;
   std::string field;  // "spec.selector.tenants[1]"
@@ -24,7 +27,8 @@ struct ObjectError {
 // Sorted by object. Finds:
 // - names of tenants, hosts or links that no object has;
 // - a cap below its guarantee;
-// - two tenants with the same user, socket or control group;
+// - two tenants with the same user, socket, path of a socket or control group, or with patterns of
+//   control groups that one group may match;
 // - two policies for the rings, or for the same calls, with the same scope (a tenant, a
 //   communicator, or no selector), and more rules than a strategy can hold;
 // - a host in two topologies.

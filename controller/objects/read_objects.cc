@@ -78,7 +78,7 @@ std::optional<Object> ReadObject(YamlReader document) {
   if (!object.key.name.empty()) document.SetSubject(ToText(object.key));
   switch (*kind) {
     case ObjectKind::kTenant:
-      object.spec = ReadTenantSpec(document.Child("spec", Need::kRequired));
+      object.spec = ReadTenantSpec(document.Child("spec", Need::kRequired), object.key.name);
       break;
     case ObjectKind::kPolicy:
       object.spec = ReadPolicySpec(document.Child("spec", Need::kRequired));
@@ -136,7 +136,7 @@ std::vector<YamlKey> ObjectFields(ObjectKind kind) {
   YamlReader spec = document.Child("spec", Need::kRequired);
   switch (kind) {
     case ObjectKind::kTenant:
-      ReadTenantSpec(spec);
+      ReadTenantSpec(spec, "");
       break;
     case ObjectKind::kPolicy:
       ReadPolicySpec(spec);

@@ -2,11 +2,15 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "absl/strings/match.h"
+#include <charconv>
+#include <set>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "controller/objects/spec_fields.h"
+#include "proto/cgroup_pattern.h"
 
 namespace mccs {
 namespace {
@@ -26,13 +30,6 @@ std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader
   return uids;
 }
 
-bool IsCgroup(const std::string& path) {
-  const auto has = [&](const char* part) {
-    return absl::StrContains(absl::StrCat(path, "/"), part);
-  };
-  return path.starts_with("/") && !has("/../") && !has("/./") && (path == "/" || !has("//"));
-}
-
 // True: at least one entry is present, even if invalid.
 bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   const std::vector<std::string> uids = ReadUniqueList(&selector, "uids");
@@ -40,15 +37,49 @@ bool ReadSelector(YamlReader selector, TenantSpec* spec) {
   spec->sockets = ReadUniqueList(&selector, "sockets");
   spec->cgroups = ReadUniqueList(&selector, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
-    if (!IsCgroup(spec->cgroups[i])) {
+    const std::string why_not = WhyNotCgroupPattern(spec->cgroups[i]);
+    if (!why_not.empty()) {
       selector.RejectItem(
-          "cgroups", i,
-          absl::StrCat("invalid control group '", spec->cgroups[i],
-                       "': expected an absolute path without '.' and '..', as shown in "
-                       "/proc/PID/cgroup"));
+          "cgroups", i, absl::StrCat("invalid control group '", spec->cgroups[i], "': ", why_not));
     }
   }
   return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();
+}
+
+std::optional<uint32_t> ReadId(YamlReader* socket, std::string_view key) {
+  uint32_t id = 0;
+  const bool present = socket->Has(key);
+  socket->Field(key, &id);
+  return present ? std::optional(id) : std::nullopt;
+}
+
+std::vector<DeclaredSocket> ReadSockets(YamlReader* yaml) {
+  std::vector<DeclaredSocket> sockets;
+  std::set<std::string> paths;
+  for (YamlReader& entry : yaml->Children("sockets")) {
+    DeclaredSocket socket;
+    std::string mode = "0660";
+    entry.Field("path", &socket.path, Need::kRequired);
+    entry.Field("mode", &mode);
+    socket.uid = ReadId(&entry, "uid");
+    socket.gid = ReadId(&entry, "gid");
+    const std::string why_not = WhyNotSocketPath(socket.path);
+    if (entry.Has("path") && !why_not.empty()) {
+      entry.Reject("path", absl::StrCat("invalid socket path '", socket.path, "': ", why_not));
+    } else if (!paths.insert(socket.path).second) {
+      entry.Reject("path", absl::StrCat("'", socket.path, "' is a duplicate; remove it"));
+    }
+    const char* end = mode.data() + mode.size();
+    if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
+      entry.Reject("mode", "'mode': expected an octal file mode such as \"0660\"");
+    }
+    sockets.push_back(std::move(socket));
+  }
+  if (sockets.size() > kMaxSocketsPerTenant) {
+    yaml->Reject("sockets", absl::StrCat("'sockets' has ", sockets.size(), " entries: expected ",
+                                         kMaxSocketsPerTenant, " or fewer"));
+  }
+  return sockets;
 }
 
 // A limit of at least 1 under `key`.
@@ -79,10 +110,15 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 
 }  // namespace
 
-TenantSpec ReadTenantSpec(YamlReader yaml) {
+TenantSpec ReadTenantSpec(YamlReader yaml, const std::string& name) {
   TenantSpec spec;
   yaml.RejectFormerKey("who", "selector");
-  const bool any = ReadSelector(yaml.Child("selector", Need::kRequired), &spec);
+  spec.declared_sockets = ReadSockets(&yaml);
+  if (!spec.declared_sockets.empty()) spec.declared = name;
+  spec.unclaimed = name == kDefaultTenant;
+  const bool optional = yaml.Has("sockets") || spec.unclaimed;
+  const bool any =
+      ReadSelector(yaml.Child("selector", optional ? Need::kOptional : Need::kRequired), &spec);
   if (yaml.Has("selector") && !any)
     yaml.Reject("selector", "'selector' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
@@ -100,6 +136,11 @@ TenantSpec ReadTenantSpec(YamlReader yaml) {
   spec.max_communicators = ReadLimit(&quotas, "communicators", /*bytes=*/false);
   spec.max_memory_bytes = ReadLimit(&quotas, "memory", /*bytes=*/true);
   spec.max_operations = ReadLimit(&quotas, "operations", /*bytes=*/false);
+  if (spec.unclaimed && !(spec.max_communicators && spec.max_memory_bytes && spec.max_operations)) {
+    yaml.Reject("quotas",
+                "Tenant 'default' has the processes that no Tenant selects: give it quotas for "
+                "communicators, memory and operations");
+  }
   return spec;
 }
 
@@ -110,11 +151,25 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
     for (const auto& value : values) *out << value;
     *out << YAML::EndSeq;
   };
-  *out << YAML::BeginMap << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
-  list("uids", spec.uids);
-  list("sockets", spec.sockets);
-  list("cgroups", spec.cgroups);
-  *out << YAML::EndMap;
+  *out << YAML::BeginMap;
+  if (!spec.declared_sockets.empty()) {
+    *out << YAML::Key << "sockets" << YAML::Value << YAML::BeginSeq;
+    for (const DeclaredSocket& socket : spec.declared_sockets) {
+      *out << YAML::Flow << YAML::BeginMap << YAML::Key << "path" << YAML::Value << socket.path
+           << YAML::Key << "mode" << YAML::Value << YAML::DoubleQuoted << ModeText(socket.mode);
+      if (socket.uid) *out << YAML::Key << "uid" << YAML::Value << *socket.uid;
+      if (socket.gid) *out << YAML::Key << "gid" << YAML::Value << *socket.gid;
+      *out << YAML::EndMap;
+    }
+    *out << YAML::EndSeq;
+  }
+  if (!spec.uids.empty() || !spec.sockets.empty() || !spec.cgroups.empty()) {
+    *out << YAML::Key << "selector" << YAML::Value << YAML::BeginMap;
+    list("uids", spec.uids);
+    list("sockets", spec.sockets);
+    list("cgroups", spec.cgroups);
+    *out << YAML::EndMap;
+  }
   *out << YAML::Key << "weight" << YAML::Value << ExactNumber(spec.weight);
   if (spec.guarantee_bps) {
     *out << YAML::Key << "guarantee" << YAML::Value << ExactBitRate(*spec.guarantee_bps);
@@ -137,6 +192,15 @@ void Emit(const TenantSpec& spec, YAML::Emitter* out) {
   *out << YAML::EndMap;
 }
 
+std::string ModeText(uint32_t mode) { return absl::StrFormat("%04o", mode); }
+
+std::string SocketsText(const TenantSpec& spec) {
+  return absl::StrJoin(spec.declared_sockets, ", ",
+                       [](std::string* out, const DeclaredSocket& socket) {
+                         absl::StrAppend(out, socket.path, " (", ModeText(socket.mode), ")");
+                       });
+}
+
 std::string ProcessesText(const TenantSpec& spec) {
   std::vector<std::string> parts;
   const auto add = [&](const char* one, const auto& values) {
@@ -147,6 +211,7 @@ std::string ProcessesText(const TenantSpec& spec) {
   add("uid", spec.uids);
   add("socket", spec.sockets);
   add("cgroup", spec.cgroups);
+  if (spec.unclaimed) parts.push_back("all others");
   return absl::StrJoin(parts, "; ");
 }
 

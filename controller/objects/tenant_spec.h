@@ -1,9 +1,14 @@
-// `kind: Tenant`: the mapping of processes to a tenant, and its entitlement.
+// `kind: Tenant`: the mapping of processes to a tenant, and its entitlement. The Tenant `default`
+// has all processes that no other Tenant selects; it needs no selector, and has all quotas.
 //
-//   selector:                          # at least one; each entry in one tenant only
+//   sockets:                      # on every host, below `socket_dir` of mccsd's configuration
+//   [none]
+//     - {path: team-a/mccsd.sock, mode: "0660", uid: 0, gid: 1200}
+//   selector:                     # at least one, unless it has sockets; each entry in one tenant
+//   only
 //     uids: [1000, 1001]          # processes of these users, at the default socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
-//     cgroups: [/jobs/team-a]
+//     cgroups: [/jobs/team-a, "/kubepods*/pod{uid}"]   # proto/cgroup_pattern.h
 //   weight: 2                     # 0.000001 to 1000000 [1]
 //   guarantee: 10Gbit/s             # [none]
 //   cap: 40Gbit/s                   # [none]
@@ -30,6 +35,7 @@ class Emitter;
 namespace mccs {
 
 inline constexpr uint32_t kHighestTenantPriority = 7;
+inline constexpr size_t kMaxSocketsPerTenant = 8;
 // Weights within these bounds give shares without loss of precision.
 inline constexpr double kLowestWeight = 1e-6, kHighestWeight = 1e6;
 
@@ -38,6 +44,7 @@ struct TenantSpec : TenantSelector {
   std::optional<uint64_t> guarantee_bps;
   std::optional<uint64_t> cap_bps;
   uint32_t priority = 0;
+  std::vector<DeclaredSocket> declared_sockets;  // `sockets` in YAML
 
   // Per host.
   std::optional<uint64_t> max_communicators;
@@ -47,13 +54,19 @@ struct TenantSpec : TenantSelector {
   friend bool operator==(const TenantSpec&, const TenantSpec&) = default;
 };
 
-// Errors are reported by Finish() of `spec`'s document.
-TenantSpec ReadTenantSpec(YamlReader spec);
+// `name`: of the Tenant. Errors are reported by Finish() of `spec`'s document.
+TenantSpec ReadTenantSpec(YamlReader spec, const std::string& name);
 
 // Writes a mapping that ReadTenantSpec reads as an equal spec.
 void Emit(const TenantSpec& spec, YAML::Emitter* out);
 
-// "uids 1000, 1001; socket team-a".
+// "0660".
+std::string ModeText(uint32_t mode);
+
+// "team-a/mccsd.sock (0660), other.sock (0600)"; empty: it declares none.
+std::string SocketsText(const TenantSpec& spec);
+
+// "uids 1000, 1001; socket team-a", "all others".
 std::string ProcessesText(const TenantSpec& spec);
 
 }  // namespace mccs

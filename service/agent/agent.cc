@@ -8,6 +8,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "service/agent/order_proto.h"
+#include "service/agent/tenants_file.h"
 #include "trust/grpc/credentials.h"
 
 namespace mccs {
@@ -85,6 +86,7 @@ absl::Status Agent::Start(const AgentHost& host, AgentVitals vitals) {
   }
   topology_ = host.topology;
   vitals_ = std::move(vitals);
+  LoadTenants();
   channel_ = MakeChannel(options_);
   sender_ = std::thread([this] { SendForEver(); });
   return absl::OkStatus();
@@ -261,8 +263,29 @@ void Agent::Watch(grpc::ClientContext* context) {
   }
 }
 
+void Agent::LoadTenants() {
+  if (options_.tenants_file.empty()) return;
+  const absl::StatusOr<agent::v1::Tenants> tenants = ReadTenantsFile(options_.tenants_file);
+  if (absl::IsNotFound(tenants.status())) return;
+  if (!tenants.ok()) return log_->Warning(std::string(tenants.status().message()));
+  kept_tenants_ = tenants->SerializeAsString();
+  const std::lock_guard lock(mutex_);
+  table_.SetTenants(*tenants);
+  StoreHasOrders();
+}
+
+void Agent::KeepTenants(const agent::v1::Tenants& tenants) {
+  std::string text = tenants.SerializeAsString();
+  if (options_.tenants_file.empty() || text == kept_tenants_) return;
+  if (const absl::Status s = WriteTenantsFile(options_.tenants_file, tenants); !s.ok())
+    return log_->Warning(std::string(s.message()));
+  kept_tenants_ = std::move(text);
+}
+
 void Agent::HandleMessage(const agent::v1::ToAgent& message) {
   absl::Status order;
+  if (message.has_registered()) KeepTenants(message.registered().tenants());
+  if (message.has_tenants()) KeepTenants(message.tenants());
   {
     const std::lock_guard lock(mutex_);
     heard_ = std::chrono::steady_clock::now();

@@ -49,6 +49,8 @@ struct AgentOptions {
   TlsFiles tls = {};        // this host's; empty: connections have no TLS
   std::string domain = {};  // of the certificates
   std::string version;      // of this daemon
+  // Keeps the Tenants for the next start (service/agent/tenants_file.h); empty: they are not kept.
+  std::string tenants_file = {};
   // Wakes the engine. The agent's threads call it when an order has arrived, `connected` has
   // changed, or a heartbeat was sent: so the next one shows whether the engine takes turns. The
   // caller's thread, when its report makes an early order available. Must not block (an eventfd).
@@ -88,7 +90,8 @@ class Agent final : public ControllerLink {
   // Stops and joins its threads; does not wait for the controller.
   ~Agent() override;
 
-  // Starts to connect and returns. An unreachable controller is not an error.
+  // Starts to connect and returns. The Tenants of the last run apply until the controller sends its
+  // own. An unreachable controller is not an error.
   // REQUIRES: called once. kInvalidArgument: no controller or no host name. LIFETIME: what `vitals`
   // uses outlives the agent.
   absl::Status Start(const AgentHost& host, AgentVitals vitals = {});
@@ -154,6 +157,8 @@ class Agent final : public ControllerLink {
   void Listen(Stream* stream);
   void Watch(grpc::ClientContext* context);
   void HandleMessage(const agent::v1::ToAgent& message);
+  void LoadTenants();
+  void KeepTenants(const agent::v1::Tenants& tenants);
   void Probe(const agent::v1::Probe& message);
   void SetConnected(bool connected);
   void Pause();
@@ -172,6 +177,8 @@ class Agent final : public ControllerLink {
   std::thread sender_;
   int64_t retry_ns_ = 0;    // sender thread
   std::string last_error_;  // sender thread: to log the same error once
+  std::string
+      kept_tenants_;  // in tenants_file, serialized; the thread that calls Start, then listeners
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
   std::atomic<int64_t> report_every_ns_ = kDefaultReportIntervalNs;

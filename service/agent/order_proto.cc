@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/pacing/rate_limits.h"
 
 namespace mccs {
 
@@ -21,6 +22,17 @@ std::vector<TenantEntry> TenantsFromProto(const agent::v1::Tenants& message) {
                                        .sockets = {each.sockets().begin(), each.sockets().end()},
                                        .cgroups = {each.cgroups().begin(), each.cgroups().end()}},
                           .quotas = {}};
+    tenant.selector.unclaimed = each.name() == kDefaultTenant;
+    if (!each.declared_sockets().empty()) tenant.selector.declared = each.name();
+    for (const agent::v1::DeclaredSocket& socket : each.declared_sockets()) {
+      DeclaredSocket& declared = tenant.sockets.emplace_back();
+      declared.path = socket.path();
+      declared.mode = socket.mode();
+      if (socket.has_uid()) declared.uid = socket.uid();
+      if (socket.has_gid()) declared.gid = socket.gid();
+    }
+    tenant.cap_bps = each.cap_bps();
+    tenant.priority = std::min(each.priority(), kMaxPriority);
     if (each.has_max_communicators()) tenant.quotas.communicators = each.max_communicators();
     if (each.has_max_memory_bytes()) tenant.quotas.memory_bytes = each.max_memory_bytes();
     if (each.has_max_operations()) tenant.quotas.operations = each.max_operations();

@@ -28,7 +28,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .star = {},
                  .tenant = first.tenant,
                  .cgroup = first.account != nullptr ? first.account->origin().cgroup : "",
-                 .limits = {},
+                 .limits = LimitsOfTenant(first.account.get()),
                  .proposal = {},
                  .strategy = {},
                  .lanes = {},

@@ -120,6 +120,8 @@ class Communicator {
   void Propose(const Strategy& strategy);
   // Rate limits of this host's lanes. An older revision has no effect.
   void SetRateLimits(const RateLimits& limits);
+  // The daemon's Tenants have changed.
+  void TenantsChanged();
 
   // `host`: whose daemon it has proven to be; empty: nothing.
   void AcceptMember(std::unique_ptr<Connection> connection, const std::string& host);
@@ -176,6 +178,10 @@ class Communicator {
   MonotonicNs NextDeadline() const;
 
  private:
+  // Limits of its Tenant; nothing: it has none. The controller's precede, because their revision is
+  // higher.
+  static std::optional<RateLimits> LimitsOfTenant(const TenantAccount* account);
+
   // A rank that leaves when its posted work is done.
   struct Draining {
     RankPort* port;

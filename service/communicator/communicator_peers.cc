@@ -1,5 +1,6 @@
 // The part of a Communicator that handles connections and messages from other hosts, and proposals
 // and rate limits from the controller.
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,22 @@ void Communicator::SetRateLimits(const RateLimits& limits) {
   } else if (!formation_.limits.has_value() || limits.revision >= formation_.limits->revision) {
     formation_.limits = limits;
   }
+}
+
+std::optional<RateLimits> Communicator::LimitsOfTenant(const TenantAccount* account) {
+  const TenantEntry* tenant = account != nullptr ? account->tenant() : nullptr;
+  if (tenant == nullptr || (tenant->cap_bps == 0 && tenant->priority == 0)) return std::nullopt;
+  RateLimits limits{.priority = tenant->priority};
+  if (tenant->cap_bps > 0) {
+    limits.tenant_rate_bps = tenant->cap_bps;
+    limits.tenant = tenant->name;
+  }
+  return limits;
+}
+
+// Until the controller's first limits, those of the Tenant.
+void Communicator::TenantsChanged() {
+  SetRateLimits(LimitsOfTenant(account_.get()).value_or(RateLimits{}));
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {

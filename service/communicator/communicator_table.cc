@@ -347,7 +347,9 @@ void CommunicatorTable::Close(const Entry& closed) {
 
 void CommunicatorTable::TenantsChanged() {
   for (const auto& [number, entry] : entries_) {
-    if (entry->account != nullptr) turns_.MoveTo(*entry, entry->account->name());
+    if (entry->account == nullptr) continue;
+    turns_.MoveTo(*entry, entry->account->name());
+    entry->communicator.TenantsChanged();
   }
 }
 

@@ -44,7 +44,7 @@ bool Frontend::RemoveClosed() {
   std::erase_if(sessions_, [&](const Entry& entry) {
     if (!entry.session->closed() || removed == kSessionsRemovedPerTurn) return false;
     ++removed;
-    const auto own = tenants_.find(entry.session->identity().tenant);
+    const auto own = tenants_.find(entry.session->counted_as());
     if (--own->second.sessions == 0) tenants_.erase(own);
     return true;
   });
@@ -97,7 +97,11 @@ bool Frontend::AcceptFrom(TenantListener& listener) {
 }
 
 void Frontend::AddSession(std::unique_ptr<TenantChannel> channel) {
-  const std::string& tenant = channel->identity().tenant;
+  const TenantIdentity& identity = channel->identity();
+  const std::string tenant =
+      env_.ledger != nullptr
+          ? env_.ledger->AccountOf({identity.tenant, identity.cgroup})->counted_as()
+          : identity.tenant;
   const auto own = tenants_.find(tenant);
   if (sessions_.size() >= kMaxSessions) {
     return LogOnce(absl::StrCat("rejected a process: ", sessions_.size(),

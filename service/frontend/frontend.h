@@ -47,6 +47,11 @@ class Frontend {
     listeners_.push_back(std::move(listener));
   }
 
+  // Removes and destroys a listener that was added. Its connected processes are not affected.
+  void RemoveListener(const TenantListener* listener) {
+    std::erase_if(listeners_, [&](const auto& each) { return each.get() == listener; });
+  }
+
   // Returns true if it made progress.
   bool Poll();
 

@@ -173,9 +173,10 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
                    ? environment.ledger->AccountOf(
                          {channel_->identity().tenant, channel_->identity().cgroup})
                    : nullptr),
+      counted_as_(account_ != nullptr ? account_->counted_as() : channel_->identity().tenant),
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
-      buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
-               account_, channel_->identity().process),
+      buffers_(*environment.device, *environment.buffer_quota, counted_as_, account_,
+               channel_->identity().process),
       kernels_(id, channel_->identity().process,
                [this](std::span<const std::byte> message, std::span<const int> fds) {
                  if (state_ == State::kOpen) EndOnError(channel_->Send(message, fds));
@@ -233,7 +234,7 @@ bool Session::PollMessages(TurnBudget& budget) {
   const MemoryMapper& mapper = env_.device->mapper();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     // Each pending mapping has a descriptor. The event that ends it wakes the engine.
-    if (buffers_.pending() >= kMaxPendingMappings || mapper.IsFull(identity().tenant)) {
+    if (buffers_.pending() >= kMaxPendingMappings || mapper.IsFull(counted_as_)) {
       return i > 0;
     }
     if (budget.left() == 0) return true;
@@ -289,7 +290,7 @@ bool Session::MayEndRank(const TenantMessage& message) {
 // Closes the message's descriptors. If the tenant has closed its own, this frees the file.
 void Session::CloseDescriptors() {
   for (UniqueFd& fd : message_.fds) {
-    env_.device->mapper().Close({identity().tenant, identity().process}, std::move(fd));
+    env_.device->mapper().Close({counted_as_, identity().process}, std::move(fd));
   }
 }
 
@@ -337,7 +338,7 @@ void Session::Close() {
   if (absl::IsUnavailable(end_reason_)) {
     env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has disconnected");
   } else {
-    env_.warnings->Write(identity().tenant,
+    env_.warnings->Write(counted_as_,
                          absl::StrCat("closing the session of process ", identity().process, " (",
                                       identity().tenant, "): ", end_reason_.message()),
                          env_.clock->Now());

@@ -48,6 +48,7 @@ struct SessionEnvironment {
   bool wants_dma_bufs = false;  // of memory on GPUs, for NICs
   BufferQuota* buffer_quota = nullptr;
   TenantLedger* ledger = nullptr;  // null: no quotas
+  bool denies_unknown = false;     // processes whose tenant no operator has named
   const Clock* clock = nullptr;
   Log* log = nullptr;
   LimitedWarnings* warnings = nullptr;
@@ -96,6 +97,8 @@ class Session {
   uint32_t WriteState(uint32_t first, state::Session* out) const;
   static constexpr int kRanksPerStatePart = 64;
   const TenantIdentity& identity() const { return channel_->identity(); }
+  // For whom the daemon's limits count the process: TenantAccount::counted_as() when it connected.
+  const std::string& counted_as() const { return counted_as_; }
 
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
@@ -129,6 +132,9 @@ class Session {
   struct Protocol;  // the table
   template <typename Message, typename Reply, Needs needs, auto handler>
   void Run(TenantMessage& received);
+
+  // Whether the process may use the daemon; kPermissionDenied: its tenant is unknown.
+  absl::Status CheckKnown() const;
 
   // All processes: the beginning.
   Outcome HandleHello(const wire::Hello& hello);
@@ -246,6 +252,7 @@ class Session {
   const SessionEnvironment& env_;
   std::unique_ptr<TenantChannel> channel_;
   const std::shared_ptr<TenantAccount> account_;  // null: no quotas
+  const std::string counted_as_;
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_{counters_->sessions};
   State state_ = State::kGreeting;

@@ -41,6 +41,17 @@ void SetHints(const wire::CommOptions& options, cluster::Hints* hints) {
 
 // ---- The beginning ------------------------------------------------------------------------------
 
+absl::Status Session::CheckKnown() const {
+  if (!env_.denies_unknown || account_ == nullptr || account_->IsKnown()) return absl::OkStatus();
+  const std::string& cgroup = identity().cgroup;
+  return absl::PermissionDeniedError(
+      absl::StrCat(identity().tenant,
+                   " belongs to no Tenant, and this host denies unknown tenants: ask the operator "
+                   "to add the user or the control group "
+                   "to a Tenant, or set MCCS_SOCKET to the socket of yours; the control group is ",
+                   cgroup.empty() ? "unknown" : cgroup));
+}
+
 Session::Outcome Session::HandleHello(const wire::Hello& hello) {
   absl::Status status;
   const uint32_t version = std::min(hello.newest_version, wire::kWireVersion);
@@ -53,6 +64,13 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
         "libnccl.so.2 (", TextOf(hello.build), ") supports wire versions ", hello.oldest_version,
         " to ", hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ",
         wire::kWireVersion, "; install both from the same release"));
+  }
+  if (const absl::Status known = CheckKnown(); status.ok() && !known.ok()) {
+    status = known;
+    if (env_.counters != nullptr) env_.counters->denied_processes.Add(1);
+    env_.warnings->Write(counted_as_,
+                         absl::StrCat("denied process ", identity().process, ": ", known.message()),
+                         env_.clock->Now());
   }
   wire::HelloReply reply{};
   reply.version = version;

@@ -3,50 +3,19 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <utf8.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/tenant_selector.h"
+#include "service/frontend/peer_process.h"
 
 namespace mccs {
-
-// Lines are "0::/unified/path" and "4:cpu,cpuacct:/path/of/version/1"; a path may contain colons.
-std::string CgroupIn(std::string_view proc_text) {
-  std::string of_systemd;
-  while (!proc_text.empty()) {
-    const std::string_view line = proc_text.substr(0, proc_text.find('\n'));
-    proc_text.remove_prefix(std::min(line.size() + 1, proc_text.size()));
-    const size_t first = line.find(':');
-    const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
-    if (second == line.npos) continue;
-    const std::string_view hierarchy = line.substr(first + 1, second - first - 1);
-    const std::string_view path = line.substr(second + 1);
-    if (hierarchy == "name=systemd") of_systemd = path;
-    if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/")
-      return utf8::replace_invalid(path, U'?');
-    // If version 1 is also in use, no process is below the root of the unified hierarchy.
-    if (hierarchy.empty() && of_systemd.empty()) of_systemd = path;
-  }
-  return utf8::replace_invalid(of_systemd, U'?');
-}
-
-std::string CgroupOf(pid_t process) {
-  std::ifstream file(absl::StrCat("/proc/", process, "/cgroup"));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return CgroupIn(text.str());
-}
 
 namespace {
 
@@ -165,10 +134,19 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Open(const UnixListe
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create socket ", options.path));
   }
-  if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
+  // From here on, an error removes the file. Nobody can connect before listen.
+  std::unique_ptr<UnixListener> listener(new UnixListener(options, reactor, std::move(fd)));
+  const auto id = [](const std::optional<uint32_t>& wanted) { return wanted.value_or(UINT32_MAX); };
+  if ((options.uid || options.gid) &&
+      chown(options.path.c_str(), id(options.uid), id(options.gid)) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot give socket ", options.path,
+                                            " its uid and gid; run mccsd as root, or omit them"));
+  }
+  if (chmod(options.path.c_str(), options.mode) != 0 ||
+      listen(listener->socket_.get(), kBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
   }
-  std::unique_ptr<UnixListener> listener(new UnixListener(options, reactor, std::move(fd)));
   MCCS_RETURN_IF_ERROR(reactor.Watch(listener->socket_.get(), &listener->readiness_));
   return listener;
 }
@@ -196,34 +174,29 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
       return absl::ErrnoToStatus(
           errno, absl::StrCat("cannot accept a connection on socket ", options_.path));
     }
-    ucred credentials{};
-    socklen_t length = sizeof(credentials);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-      return absl::ErrnoToStatus(errno, "cannot read the credentials of a new process");
-    }
-    const std::string tenant =
-        options_.tenant.empty() ? UserTenantName(credentials.uid) : options_.tenant;
-    return MakeChannel(GuardedSocket(std::move(fd), tenant, options_.dma_bufs, foreign_),
-                       {tenant, credentials.pid});
+    return MakeChannel(std::move(fd));
   }
   return nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(GuardedSocket socket,
-                                                                         TenantIdentity identity) {
-  if (foreign_->IsFull(identity.tenant)) {
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(UniqueFd fd) {
+  MCCS_ASSIGN_OR_RETURN(PeerProcess peer, IdentifyPeer(fd.get()));
+  TenantIdentity identity{
+      .tenant = options_.tenant.empty() ? UserTenantName(peer.uid) : options_.tenant,
+      .process = peer.process,
+      .cgroup = std::move(peer.cgroup)};
+  const std::string counted_as = options_.counted_as
+                                     ? options_.counted_as({identity.tenant, identity.cgroup})
+                                     : identity.tenant;
+  GuardedSocket socket(std::move(fd), counted_as, options_.dma_bufs, foreign_);
+  if (foreign_->IsFull(counted_as)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("rejected a process of tenant ", identity.tenant, ": mccsd holds ",
+        absl::StrCat("rejected a process of tenant ", counted_as, ": mccsd holds ",
                      ForeignDescriptors::kMaxPerTenant, " descriptors", kCloseHint));
   }
-  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
-  if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process has ended");
-  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "cannot watch a new process for its end");
-  // Read once from procfs; the daemon uses this group even if the process moves.
-  identity.cgroup = CgroupOf(identity.process);
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
-  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(pidfd),
+  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(peer.pidfd),
                                                std::move(doorbell), std::move(identity));
   MCCS_RETURN_IF_ERROR(channel->Watch());
   return channel;

@@ -10,30 +10,29 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/reactor.h"
+#include "proto/tenant_selector.h"
 #include "service/frontend/guarded_socket.h"
 #include "service/frontend/tenant_channel.h"
 
 namespace mccs {
 
-// The control group of a process: its path in the unified hierarchy, or else in systemd's hierarchy
-// of version 1, from the text of /proc/PID/cgroup, converted to UTF-8: the creator of a group may
-// use any bytes in its name. Empty: neither is present.
-std::string CgroupIn(std::string_view proc_text);
-
-// Reads that file; procfs never blocks. Empty: the file is not readable.
-std::string CgroupOf(pid_t process);
-
 struct UnixListenerOptions {
   std::string path;
-  std::string tenant;     // empty: the default socket
-  unsigned mode = 0666;   // file mode of the socket
-  bool dma_bufs = false;  // processes may send them
+  std::string tenant;                // empty: the default socket
+  unsigned mode = 0666;              // file mode of the socket
+  std::optional<uint32_t> uid = {};  // its owner; absent: this process's user
+  std::optional<uint32_t> gid = {};  // absent: this process's group
+  bool dma_bufs = false;             // processes may send them
+  // For whom to count descriptors that processes send; empty: their `tenant`.
+  std::function<std::string(const ProcessOrigin&)> counted_as = {};
 };
 
 class UnixListener final : public TenantListener {
@@ -50,9 +49,8 @@ class UnixListener final : public TenantListener {
  private:
   UnixListener(const UnixListenerOptions& options, Reactor& reactor, UniqueFd socket)
       : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
-  // Makes the channel to the connected process; errors as for Accept.
-  absl::StatusOr<std::unique_ptr<TenantChannel>> MakeChannel(GuardedSocket socket,
-                                                             TenantIdentity identity);
+  // Makes the channel to the process that has connected; errors as for Accept.
+  absl::StatusOr<std::unique_ptr<TenantChannel>> MakeChannel(UniqueFd socket);
 
   const UnixListenerOptions options_;
   Reactor& reactor_;

@@ -53,7 +53,7 @@ class LabCommands(unittest.TestCase):
                     self.assertEqual([c["tenant"] for c in json.loads(listed.stdout)["communicators"]][-1], tenant)
             unknown = lab.run(program("tests/steady_job"), options=("--tenant", "e"))
             self.assertEqual(unknown.returncode, 1)
-            self.assertIn("the lab has no tenant 'e'", unknown.stderr)
+            self.assertIn("host h0 has no socket of tenant 'e'", unknown.stderr)
             self.assertIn("invalid name 'A' for a tenant", lab.command("up", "--tenants", "A").stderr)
 
     def test_the_labs_death_leaves_nothing_behind(self):

@@ -93,6 +93,18 @@ class ByControlGroup(unittest.TestCase):
             with self.start("a") as second:
                 self.assertTrue(second.has_printed("running", times=4), second.output + self.lab.logs())
 
+    def test_each_group_that_a_pattern_captures_has_the_quotas(self):
+        self.mccsctl("delete", "tenant", "team-a")  # of another test: a path precedes a pattern
+        pattern = self.groups["a"].path[:-1] + "{group}"
+        self.apply("jobs", {"selector": {"cgroups": [pattern]}, "quotas": {"communicators": 1}})
+        self.addCleanup(self.mccsctl, "delete", "tenant", "jobs")
+        with self.start("a") as first, self.start("b") as second:
+            self.assertTrue(first.has_printed("running", times=4), first.output + self.lab.logs())
+            self.assertTrue(second.has_printed("running", times=4), second.output + self.lab.logs())
+            self.assertEqual(self.tenants(), ["jobs", "jobs"])
+            with self.start("a") as third:
+                self.assertTrue(third.has_printed("Tenant jobs/a has 1 communicator on this host"), third.output)
+
     def test_a_call_beyond_the_memory_quota_is_rejected(self):
         self.apply("team-a", {"selector": {"cgroups": [self.groups["a"].path]}, "quotas": {"memory": "1MiB"}})
         too_much = self.lab.run(*self.groups["a"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",

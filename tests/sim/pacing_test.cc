@@ -132,6 +132,38 @@ TEST_F(SimPacing, TenantRateCoversAllItsCommunicators) {
   EXPECT_NEAR(first, 2.5e6, 0.05 * 2.5e6);
 }
 
+// The daemon has the Tenants, from the controller or its disk, and the controller is silent.
+TEST_F(SimPacing, TheTenantsCapHoldsBeforeTheControllersFirstLimits) {
+  const auto set_cap = [&](uint64_t cap_bps) {
+    for (const int h : {0, 1}) {
+      world_.host(h).controller().tenants = {
+          {.name = "a",
+           .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+           .quotas = {},
+           .cap_bps = cap_bps}};
+    }
+    world_.RunFor(kNsPerMs);
+  };
+  set_cap(40 * kMbit);
+  Load one(world_), two(world_);
+  const std::vector<Load*> both{&one, &two};
+  const MonotonicNs begun = world_.clock().Now();
+  RunBusy(both, 2 * kNsPerSec);
+  // From the first byte: also without the time in which a limit could have arrived.
+  const double seconds = static_cast<double>(world_.clock().Now() - begun) / 1e9;
+  EXPECT_LT(static_cast<double>(one.bytes(0) + two.bytes(0)) / seconds, 1.05 * 5e6);
+  EXPECT_NEAR(RateOf(both, one, 0) + RateOf(both, two, 0), 5e6, 0.03 * 5e6);
+  set_cap(80 * kMbit);
+  EXPECT_NEAR(RateOf(both, one, 0) + RateOf(both, two, 0), 10e6, 0.03 * 10e6);
+  // The controller's limits precede, also after another change of the Tenant.
+  const RateLimits limits{.tenant_rate_bps = 24 * kMbit, .tenant = "a"};
+  one.SetRateLimits(limits);
+  two.SetRateLimits(limits);
+  RunBusy(both, kNsPerSec);
+  set_cap(40 * kMbit);
+  EXPECT_NEAR(RateOf(both, one, 0) + RateOf(both, two, 0), 3e6, 0.03 * 3e6);
+}
+
 // As under shares: the lanes' rates add up to the tenant's, and neither reduces the other.
 TEST_F(SimPacing, LaneAndTenantRatesTogetherLoseNoBandwidth) {
   Load one(world_), two(world_);

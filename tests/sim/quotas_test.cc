@@ -94,6 +94,58 @@ TEST_F(SimQuotas, ChangedQuotasApplyToNewRequests) {
   EXPECT_NE(Form(user), nullptr) << rejection_;
 }
 
+// Each pod has the quotas by itself: one cannot use up those of another.
+TEST_F(SimQuotas, HoldForEachTextThatAPatternCaptures) {
+  world_.host(0).controller().tenants = {
+      {.name = "pods",
+       .selector = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods*/pod{uid}"}},
+       .quotas = {.communicators = 1}}};
+  world_.RunFor(kNsPerMs);
+  SimTenant& first = Process("uid 0", "/kubepods/burstable/pod1/a");
+  SimTenant& same = Process("uid 0", "/kubepods/burstable/pod1/b");
+  SimTenant& second = Process("uid 0", "/kubepods/pod2/a");
+  EXPECT_NE(Form(first), nullptr) << rejection_;
+  EXPECT_EQ(Form(same), nullptr);
+  EXPECT_THAT(rejection_, HasSubstr("Tenant pods/1 has 1 communicator on this host"));
+  EXPECT_NE(Form(second), nullptr) << rejection_;
+}
+
+TEST_F(SimQuotas, OfDefaultHoldForAllThatNoTenantSelects) {
+  world_.host(0).controller().tenants = {
+      {.name = "default",
+       .selector = {.uids = {}, .sockets = {}, .cgroups = {}, .unclaimed = true},
+       .quotas = {.communicators = 1}},
+      {.name = "team-a",
+       .selector = {.uids = {1}, .sockets = {}, .cgroups = {}},
+       .quotas = {.communicators = 2}}};
+  world_.RunFor(kNsPerMs);
+  SimTenant& one = Process("uid 7");
+  SimTenant& other = Process("uid 8");
+  SimTenant& of_a = Process("uid 1");
+  EXPECT_NE(Form(one), nullptr) << rejection_;
+  EXPECT_EQ(Form(other), nullptr);
+  EXPECT_THAT(rejection_, HasSubstr("Tenant default has 1 communicator"));
+  EXPECT_NE(Form(of_a), nullptr) << rejection_;
+  EXPECT_NE(Form(of_a), nullptr) << rejection_;
+}
+
+// A Tenant that is deleted or changed ends no process.
+TEST_F(SimQuotas, ProcessesOutliveTheChangeOfTheirTenant) {
+  SetQuotas({.communicators = 1});
+  SimTenant& user = Process("uid 1");
+  SimRank* const rank = Form(user);
+  ASSERT_NE(rank, nullptr) << rejection_;
+  EXPECT_EQ(Form(user), nullptr);
+  world_.host(0).controller().tenants = std::vector<TenantEntry>();
+  world_.RunFor(kNsPerMs);
+  EXPECT_TRUE(user.connected());
+  EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
+  EXPECT_NE(Form(user), nullptr) << "without a Tenant there is no quota: " << rejection_;
+  SetQuotas({.communicators = 3});
+  EXPECT_NE(Form(user), nullptr) << rejection_;
+  EXPECT_EQ(Form(user), nullptr) << "the communicators of before count";
+}
+
 // Two hosts at their limit, each running the operation that the other one delays.
 TEST(SimQuotaOfOperations, DelaysOperationsWithoutDeadlock) {
   for (auto [seed, random] : Seeds(20)) {

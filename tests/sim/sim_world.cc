@@ -205,7 +205,8 @@ void SimHost::Start() {
                               .skew = options_.skew,
                               .algorithms = options_.algorithms,
                               .buffers = options_.buffers,
-                              .dscp_by_class = options_.dscp_by_class});
+                              .dscp_by_class = options_.dscp_by_class,
+                              .denies_unknown_tenants = options_.denies_unknown_tenants});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
   auto tenant_listener = std::make_unique<SimTenantListener>();

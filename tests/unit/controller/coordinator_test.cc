@@ -199,6 +199,10 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
                                         "1GiB, operations: 3}\n"))
                   .empty())
       << "no daemon needs a weight";
+  const auto capped = SetObjects(TenantDocument("a", 1, "  cap: 8Gbit/s\n  priority: 3\n"));
+  ASSERT_EQ(capped.size(), 2u);
+  EXPECT_EQ(capped[0].message->tenants().tenants(0).cap_bps(), 8'000'000'000u);
+  EXPECT_EQ(capped[0].message->tenants().tenants(0).priority(), 3u);
   const auto changed = SetObjects(TenantDocument("a", 1));
   ASSERT_EQ(changed.size(), 2u);
   for (const Outgoing& out : changed) {

@@ -64,6 +64,81 @@ TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
   EXPECT_EQ(world_.host(0).log().Count("rejected a process of tenant red"), 1u);
 }
 
+// Jobs of one user in different control groups: each is a tenant of its own.
+TEST_F(FrontendTest, LimitsCountByTenantNotByUser) {
+  world_.host(0).controller().tenants = {
+      {.name = "pods",
+       .selector = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods*/pod{uid}"}},
+       .quotas = {}}};
+  world_.RunFor(kNsPerMs);
+  Connect({"uid 0", 400, "/kubepods/pod1/c"}, kMaxSessions);
+  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  EXPECT_TRUE(world_.host(0).log().Contains("rejected a process of tenant pods/1"));
+  RawTenant other(world_, 0, {"uid 0", 500, "/kubepods/pod2/c"});
+  EXPECT_TRUE(other.Greet());
+  EXPECT_EQ(sessions(), kMaxSessionsPerTenant + 1);
+}
+
+// ---- Unknown tenants ----------------------------------------------------------------------------
+
+class UnknownTenantsTest : public testing::Test {
+ protected:
+  UnknownTenantsTest()
+      : world_({.seed = 1, .hosts = 1, .network = {}, .denies_unknown_tenants = true}) {}
+
+  // The error message of the daemon's answer to a process; empty: it is accepted.
+  std::string Rejection(const TenantIdentity& identity) {
+    RawTenant& process = processes_.emplace_back(world_, 0, identity);
+    const auto reply = process.Hello();
+    EXPECT_TRUE(reply.has_value());
+    const bool accepted = reply.has_value() && reply->status.error == wire::ErrorClass::kNone;
+    return accepted || !reply.has_value() ? "" : reply->status.text;
+  }
+  void SetTenants(std::vector<TenantEntry> tenants) {
+    world_.host(0).controller().tenants = std::move(tenants);
+    world_.RunFor(kNsPerMs);
+  }
+
+  SimWorld world_;
+  std::deque<RawTenant> processes_;
+};
+
+TEST_F(UnknownTenantsTest, AreToldWhoTheyAreAndWhatToDo) {
+  const std::string text = Rejection({"uid 1000", 400, "/user.slice/x"});
+  EXPECT_EQ(text,
+            "uid 1000 belongs to no Tenant, and this host denies unknown tenants: ask the operator "
+            "to add the user or the control group to a Tenant, or set MCCS_SOCKET to the socket of "
+            "yours; the control group is /user.slice/x");
+  EXPECT_TRUE(world_.host(0).log().Contains("denied process 400: uid 1000 belongs to no Tenant"));
+  EXPECT_EQ(world_.host(0).daemon().counters()->denied_processes.value(), 1u);
+}
+
+TEST_F(UnknownTenantsTest, KnownOnesAreServed) {
+  SetTenants({{.name = "a",
+               .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/{job}"}},
+               .quotas = {}}});
+  EXPECT_EQ(Rejection({"uid 1", 400}), "");
+  EXPECT_EQ(Rejection({"uid 2", 401, "/jobs/7"}), "");
+  EXPECT_EQ(Rejection({"team-b", 402}), "") << "an operator has configured its socket";
+  EXPECT_NE(Rejection({"uid 2", 403, "/jobs"}), "");
+}
+
+TEST_F(UnknownTenantsTest, ADefaultTenantHasThem) {
+  SetTenants({{.name = "default",
+               .selector = {.uids = {}, .sockets = {}, .cgroups = {}, .unclaimed = true},
+               .quotas = {}}});
+  EXPECT_EQ(Rejection({"uid 1000", 400}), "");
+}
+
+TEST_F(UnknownTenantsTest, ThoseThatAreConnectedStay) {
+  SetTenants(
+      {{.name = "a", .selector = {.uids = {1}, .sockets = {}, .cgroups = {}}, .quotas = {}}});
+  ASSERT_EQ(Rejection({"uid 1", 400}), "");
+  SetTenants({});
+  EXPECT_TRUE(processes_.back().GetUniqueId().has_value());
+  EXPECT_NE(Rejection({"uid 1", 401}), "");
+}
+
 // ---- Work per turn ------------------------------------------------------------------------------
 
 class FrontendTurnTest : public FrontendTest {

@@ -106,6 +106,38 @@ TEST(CrossCheck, RejectsAnUnknownLink) {
               Mentions("spec.parameters.reserved_links[0]", "link 'l'"));
 }
 
+TEST(CrossCheck, RejectsPatternsOfTwoTenantsThatOneGroupMatches) {
+  const auto selects = [](const std::string& name, const std::string& pattern) {
+    return Document("Tenant", name, absl::StrCat("  selector: {cgroups: ['", pattern, "']}\n"));
+  };
+  EXPECT_THAT(FaultsOf({selects("a", "/kubepods*/pod{uid}"), selects("b", "/kubepods/*/pod7{x}")}),
+              OneLineMentions("Tenant 'b'", "spec.selector.cgroups[0]", "/kubepods/*/pod7{x}",
+                              "/kubepods*/pod{uid}", "Tenant 'a'", "both match /kubepods/",
+                              "exactly one tenant"));
+  // A path precedes a pattern, and the inner one the outer; one tenant may have both.
+  EXPECT_EQ(FaultsOf({selects("a", "/kubepods*/pod{uid}"), selects("b", "/kubepods/pod7"),
+                      selects("c", "/slurm*/job_{job}"), selects("d", "/kubepods")}),
+            "");
+  EXPECT_EQ(FaultsOf({selects("a", "/x/*', '/x/{y}")}), "");
+}
+
+TEST(CrossCheck, RejectsASocketPathOfTwoTenants) {
+  const auto declares = [](const std::string& name, const std::string& path) {
+    return Document("Tenant", name, absl::StrCat("  sockets: [{path: ", path, "}]\n"));
+  };
+  EXPECT_EQ(FaultsOf({declares("a", "a.sock"), declares("b", "b.sock")}), "");
+  EXPECT_THAT(FaultsOf({declares("a", "x.sock"), declares("b", "x.sock")}),
+              OneLineMentions("Tenant 'b'", "spec.sockets[0].path", "'x.sock' is in use by",
+                              "Tenant 'a'", "choose another path"));
+  // Daemons identify processes at declared sockets by the name of their Tenant.
+  EXPECT_THAT(
+      FaultsOf({declares("a", "a.sock"), Document("Tenant", "b", "  selector: {sockets: [a]}\n")}),
+      OneLineMentions("Tenant 'b'", "spec.selector.sockets[0]", "Tenant 'a'"));
+  EXPECT_EQ(
+      FaultsOf({Document("Tenant", "a", "  sockets: [{path: x}]\n  selector: {sockets: [a]}\n")}),
+      "");
+}
+
 TEST(CrossCheck, RejectsTwoPoliciesForOneTenant) {
   EXPECT_THAT(FaultsOf({TenantDocument("a", 1),
                         PolicyDocument("p", "  type: shares\n  selector: {tenants: [a]}\n"),

@@ -111,15 +111,64 @@ TEST(ReadObjects, ReadsSeveralFilesAndDocumentsInOrder) {
   EXPECT_EQ(PlaceOf((*objects)[1], "nothing.there"), "a.yaml:9:1");
 }
 
+TEST(ReadObjects, ReadsDeclaredSockets) {
+  const auto objects = Read(
+      Document("Tenant", "a", "  sockets: [{path: a/x.sock, mode: '0600', gid: 7}, {path: y}]\n"));
+  const TenantSpec& tenant = TenantOf(objects.at(0));
+  const std::vector<DeclaredSocket> expected = {{.path = "a/x.sock", .mode = 0600, .gid = 7},
+                                                {.path = "y"}};
+  EXPECT_EQ(tenant.declared_sockets, expected);
+  EXPECT_EQ(tenant.declared, "a");
+}
+
+TEST(ReadObjects, TheDefaultTenantHasAllQuotasAndNeedsNoSelector) {
+  const std::string quotas = "  quotas: {communicators: 4, memory: 1GiB, operations: 2}\n";
+  const auto objects = Read(Document("Tenant", "default", quotas));
+  EXPECT_TRUE(TenantOf(objects.at(0)).unclaimed);
+  EXPECT_EQ(ProcessesText(TenantOf(objects.at(0))), "all others");
+  EXPECT_FALSE(TenantOf(Read(TenantDocument("a", 1)).at(0)).unclaimed);
+  EXPECT_THAT(
+      ReadObjects({{"a.yaml", Document("Tenant", "default", "  quotas: {communicators: 4}\n")}})
+          .status()
+          .message(),
+      HasSubstr("give it quotas for communicators, memory and operations"));
+  EXPECT_THAT(ReadObjects({{"a.yaml", Document("Tenant", "other", quotas)}}).status().message(),
+              HasSubstr("the key 'spec.selector' is missing"));
+}
+
+TEST(ReadObjects, RejectsSocketPathsOutsideTheDirectory) {
+  for (const auto& [path, why] : {std::pair{"/run/a.sock", "relative to `socket_dir`"},
+                                  {"../a.sock", "within `socket_dir`"},
+                                  {"a/../b", "within `socket_dir`"},
+                                  {"a//b", "within `socket_dir`"},
+                                  {"a/", "within `socket_dir`"},
+                                  {"'a b'", "expected letters"},
+                                  {"''", "1 to 64"}}) {
+    const auto objects = ReadObjects(
+        {{"a.yaml", Document("Tenant", "a", absl::StrCat("  sockets: [{path: ", path, "}]\n"))}});
+    EXPECT_THAT(objects.status().message(), HasSubstr(why)) << path;
+  }
+  EXPECT_THAT(
+      ReadObjects({{"a.yaml", Document("Tenant", "a", "  sockets: [{path: a, mode: 'rw'}]\n")}})
+          .status()
+          .message(),
+      HasSubstr("octal"));
+}
+
 TEST(ReadObjects, EmittedDocumentsReadBackEqual) {
   for (const std::string& text : {
            TenantDocument("plain", 7),
+           Document("Tenant", "declares",
+                    "  sockets: [{path: d/a.sock, mode: '0600', uid: 0, gid: 7}, "
+                    "{path: b}]\n"),
            Document("Tenant", "odd",
                     "  selector: {sockets: ['1000', 'a: b', \"# no\", '~'], cgroups: ['/a b']}\n"
                     "  weight: 0.1\n  guarantee: 1234567891bit/s\n  cap: 187.5Gbit/s\n"
                     "  quotas: {memory: 1000001}\n"),
            Document("Tenant", "heavy", "  selector: {uids: [1]}\n  weight: 1000000\n"),
            PolicyDocument("default", "  type: shares\n"),
+           Document("Tenant", "default",
+                    "  quotas: {communicators: 4, memory: 1GiB, operations: 2}\n"),
            PolicyDocument("small",
                           "  type: locality_ring\n"
                           "  parameters: {order: [h1, h0], port_seed: 18446744073709551615}\n"

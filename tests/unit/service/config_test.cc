@@ -108,6 +108,7 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
   EXPECT_THAT(Rejection("listen: nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(Rejection("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
   EXPECT_THAT(Rejection("sockets: [{path: /a}]"), HasSubstr("tenant"));
+  EXPECT_THAT(Rejection("unknown_tenants: maybe"), HasSubstr("expected allow or deny"));
 }
 
 TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {

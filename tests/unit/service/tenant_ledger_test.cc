@@ -43,6 +43,26 @@ TEST(TenantSelector, AControlGroupIsComparedPartByPart) {
 }
 
 // A socket whose configured tenant is "uid 1" does not become that user's.
+TEST(TenantSelector, AGroupOfItsOwnPrecedesAPatternAndThatAllOthers) {
+  const TenantSelector by_pattern = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods*/pod{uid}"}};
+  const TenantSelector by_group = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods/pod1"}};
+  const TenantSelector outer = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods"}};
+  const TenantSelector by_user = {.uids = {7}, .sockets = {}, .cgroups = {}};
+  const TenantSelector others = {.uids = {}, .sockets = {}, .cgroups = {}, .unclaimed = true};
+  const ProcessOrigin origin{"uid 7", "/kubepods/pod1/container"};
+  uint64_t last = 0;
+  for (const auto& selector : {others, by_user, outer, by_pattern, by_group}) {
+    EXPECT_GT(MatchPrecedence(selector, origin), last);
+    last = MatchPrecedence(selector, origin);
+  }
+  EXPECT_EQ(CapturesOf(by_pattern, origin), "1");
+  EXPECT_EQ(CapturesOf(by_group, origin), "");
+  TenantSelector declared = by_pattern;
+  declared.declared = "a";
+  EXPECT_GT(MatchPrecedence(declared, {"a", origin.cgroup}), last);
+  EXPECT_EQ(CapturesOf(declared, {"a", origin.cgroup}), "") << "its socket decides";
+}
+
 TEST(TenantSelector, ASocketNamedLikeAUserIsNotThatUser) {
   EXPECT_EQ(MatchPrecedence({.uids = {}, .sockets = {"uid 1"}, .cgroups = {}}, kUser), 0u);
 }

@@ -1,0 +1,94 @@
+// The Tenants that a daemon keeps for its next start.
+#include "service/agent/tenants_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/agent/agent.h"
+#include "tests/unit/recording_log.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace mccs {
+namespace tenants_file_test {
+
+using testing::HasSubstr;
+
+agent::v1::Tenants TeamA() {
+  agent::v1::Tenants tenants;
+  agent::v1::Tenant* tenant = tenants.add_tenants();
+  tenant->set_name("team-a");
+  tenant->add_declared_sockets()->set_path("a.sock");
+  tenant->set_max_communicators(3);
+  return tenants;
+}
+
+class TenantsFileTest : public testing::Test {
+ protected:
+  // An agent whose controller cannot be reached.
+  std::optional<std::vector<TenantEntry>> TenantsAtStart() {
+    AgentOptions options;
+    options.controller = "127.0.0.1:1";
+    options.tenants_file = path_;
+    Agent agent(std::move(options), &log_);
+    AgentHost host;
+    host.position.host = "h0";
+    EXPECT_TRUE(agent.Start(host).ok());
+    return agent.TakeTenants();
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.File("tenants.table");
+  RecordingLog log_;
+};
+
+TEST_F(TenantsFileTest, ReturnsWhatWasWrittenLast) {
+  EXPECT_TRUE(absl::IsNotFound(ReadTenantsFile(path_).status()));
+  ASSERT_TRUE(WriteTenantsFile(path_, {}).ok());
+  EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
+  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+}
+
+TEST_F(TenantsFileTest, RejectsEachTruncatedFile) {
+  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  const auto bytes = std::filesystem::file_size(path_);
+  for (auto size = bytes; size-- > 0;) {
+    std::filesystem::resize_file(path_, size);
+    const auto read = ReadTenantsFile(path_);
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << size;
+    EXPECT_THAT(read.status().message(), HasSubstr(path_));
+  }
+}
+
+TEST_F(TenantsFileTest, AnErrorNamesTheFile) {
+  const std::string missing = directory_.File("none/tenants.table");
+  EXPECT_THAT(WriteTenantsFile(missing, TeamA()).message(), HasSubstr(missing));
+}
+
+TEST_F(TenantsFileTest, TenantsHoldAfterARestartWithoutAController) {
+  EXPECT_FALSE(TenantsAtStart().has_value());
+  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  const auto tenants = TenantsAtStart();
+  ASSERT_TRUE(tenants.has_value());
+  ASSERT_EQ(tenants->size(), 1u);
+  EXPECT_EQ(tenants->front().selector.declared, "team-a");
+  const std::vector<DeclaredSocket> sockets = {{.path = "a.sock", .mode = 0}};
+  EXPECT_EQ(tenants->front().sockets, sockets);
+  EXPECT_EQ(tenants->front().quotas.communicators, 3u);
+}
+
+TEST_F(TenantsFileTest, ADamagedFileIsReportedAndIgnored) {
+  std::ofstream(path_) << "mccs-tenants 1 5\nx";
+  EXPECT_FALSE(TenantsAtStart().has_value());
+  EXPECT_TRUE(log_.Contains("is not a complete table of Tenants"));
+}
+
+}  // namespace tenants_file_test
+}  // namespace mccs
