@@ -1,5 +1,6 @@
 #include "base/yaml_config.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -44,11 +45,49 @@ std::string PlaceOf(const std::string& name, const YAML::Mark& mark) {
   return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
 }
 
+// The start of each document, without its contents.
+class DocumentStarts final : public YAML::EventHandler {
+ public:
+  const YAML::Mark& last() const { return last_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { last_ = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  YAML::Mark last_ = YAML::Mark::null_mark();
+};
+
+// Throws if a token begins no value, such as a comma outside a list. The parser does not pass it,
+// so YAML::LoadAll would take empty documents there until the memory is used up.
+void CheckProgress(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts starts;
+  YAML::Mark before = YAML::Mark::null_mark();
+  while (parser.HandleNextDocument(starts)) {
+    if (starts.last().pos == before.pos) {
+      throw YAML::ParserException(before, "unexpected character: no value begins with it");
+    }
+    before = starts.last();
+  }
+}
+
 // The documents of `text`, each a mapping or empty.
 absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
                                                      const std::string& name) {
   std::vector<YAML::Node> roots;
   try {
+    CheckProgress(text);
     roots = YAML::LoadAll(text);
   } catch (const YAML::Exception& e) {
     return absl::InvalidArgumentError(

@@ -35,10 +35,22 @@ if(MCCS_SANITIZE MATCHES undefined)
 endif()
 
 # -Wno-psabi: no notes about the ABI of GCC 4.5; all of MCCS is compiled by one compiler.
-add_compile_options(-Wall -Wextra -Werror -Wno-psabi -fno-omit-frame-pointer)
+add_compile_options(-fno-omit-frame-pointer)
+if(NOT MCCS_FUZZ)
+  add_compile_options(-Wall -Wextra -Werror -Wno-psabi)
+endif()
 if(MCCS_SANITIZE)
   add_compile_options(-fsanitize=${MCCS_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MCCS_SANITIZE})
+endif()
+
+if(MCCS_FUZZ)
+  # Warnings are GCC's task. All code is optimized: inputs per second count. The last two options: for the coverage in
+  # lines, since libFuzzer's edges include the branches of the sanitizers.
+  add_compile_options(-w -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping)
+  add_link_options(-fprofile-instr-generate)
+  set(MCCS_NOT_HOT_OPTIONS -O1)
+  set(MCCS_TEST_OPTIONS -O1)
 endif()
 
 # Unity builds: most of the compile time goes into headers that the sources of a target share. OFF checks that each file
@@ -46,7 +58,7 @@ endif()
 option(MCCS_UNITY "Compile several source files of a target together" ON)
 set(CMAKE_UNITY_BUILD ${MCCS_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
-if(MCCS_UNITY)
+if(MCCS_UNITY AND NOT MCCS_FUZZ)
   # False alarm in unity builds: GCC mistakes the anonymous namespace of an included source for one of a header.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()

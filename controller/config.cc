@@ -90,6 +90,13 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
   return yaml.Finish();
 }
 
+absl::Status ParseControllerConfig(const std::string& text, const std::string& name,
+                                   ControllerConfig* config) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Parse(text, name));
+  Read(yaml, config);
+  return yaml.Finish();
+}
+
 namespace {
 
 bool ListensOnLoopback(const std::string& address) {

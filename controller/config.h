@@ -35,6 +35,10 @@ inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
 // kInvalidArgument or kNotFound, with one line per error: place and cause.
 absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
 
+// The same of a text; `name` replaces the path in errors.
+absl::Status ParseControllerConfig(const std::string& text, const std::string& name,
+                                   ControllerConfig* config);
+
 // kFailedPrecondition: the address is reachable for other machines, and clients would not have to
 // prove who they are.
 absl::Status CheckExposure(const ControllerConfig& config);

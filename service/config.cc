@@ -198,7 +198,7 @@ void ReadTransport(YamlReader& yaml, Config* config) {
 }
 
 // The reader collects errors.
-Config Read(YamlReader yaml) {
+Config Read(YamlReader yaml, EndpointResolver resolve) {
   Config config;
   std::string log_level = "info";
   yaml.Field("host", &config.host);
@@ -235,7 +235,7 @@ Config Read(YamlReader yaml) {
        {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise},
         std::pair{"metrics_listen", &config.metrics_listen}}) {
     if (value->empty()) continue;
-    if (auto endpoint = ResolveEndpoint(*value); endpoint.ok()) {
+    if (auto endpoint = resolve(*value); endpoint.ok()) {
       *value = ToString(*endpoint);
     } else {
       yaml.Reject(key, std::string(endpoint.status().message()));
@@ -249,18 +249,28 @@ Config Read(YamlReader yaml) {
   return config;
 }
 
-}  // namespace
-
-absl::StatusOr<Config> ReadConfig(const std::string& path) {
-  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
-  Config config = Read(yaml);
+absl::StatusOr<Config> ReadAll(YamlReader yaml, EndpointResolver resolve) {
+  Config config = Read(yaml, resolve);
   MCCS_RETURN_IF_ERROR(yaml.Finish());
   return config;
 }
 
+}  // namespace
+
+absl::StatusOr<Config> ReadConfig(const std::string& path) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  return ReadAll(yaml, ResolveEndpoint);
+}
+
+absl::StatusOr<Config> ParseConfig(const std::string& text, const std::string& name,
+                                   EndpointResolver resolve) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Parse(text, name));
+  return ReadAll(yaml, resolve);
+}
+
 std::vector<YamlKey> ConfigKeys() {
   std::vector<YamlKey> keys;
-  Read(YamlReader::Record(&keys));
+  Read(YamlReader::Record(&keys), ResolveEndpoint);
   return keys;
 }
 

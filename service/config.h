@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/log.h"
 #include "base/yaml_config.h"
@@ -57,6 +58,12 @@ struct Config {
 // Reads `path` and applies it to the defaults. Resolves the host names of `listen` and `advertise`:
 // may block. kInvalidArgument: lists every error with line, column and key.
 absl::StatusOr<Config> ReadConfig(const std::string& path);
+
+// The same of a text; `name` replaces the path in errors. `resolve` turns "HOST:PORT" into an
+// address, as ResolveEndpoint does.
+using EndpointResolver = absl::FunctionRef<absl::StatusOr<Endpoint>(const std::string& text)>;
+absl::StatusOr<Config> ParseConfig(const std::string& text, const std::string& name,
+                                   EndpointResolver resolve);
 
 // All keys that ReadConfig accepts.
 std::vector<YamlKey> ConfigKeys();

@@ -46,6 +46,14 @@ std::string ErrorOf(const std::string& text) {
   return std::string(status.message());
 }
 
+// yaml-cpp's loader does not end on these.
+TEST(Yaml, RejectsTextThatBeginsNoValue) {
+  for (const char* text : {",", ", a", ",}", "---\n, a"}) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr("malformed YAML")) << text;
+  }
+  EXPECT_THAT(ErrorOf("\n ,"), HasSubstr("x.yaml:2:2: malformed YAML: unexpected character"));
+}
+
 TEST(Yaml, FieldsOfEveryTypeAreRead) {
   Settings s;
   const absl::Status status = Read(
