@@ -222,7 +222,7 @@ void Agent::SendUntilBroken(Stream* stream) {
     for (const agent::v1::FromAgent& message : messages) {
       if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
-    if (beats && options_.wake) options_.wake();
+    if (beats && vitals_.engine_turns && options_.wake) options_.wake();
   }
 }
 

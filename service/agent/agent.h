@@ -52,7 +52,7 @@ struct AgentOptions {
   // Keeps the Tenants for the next start (service/agent/tenants_file.h); empty: they are not kept.
   std::string tenants_file = {};
   // Wakes the engine. The agent's threads call it when an order has arrived, `connected` has
-  // changed, or a heartbeat was sent: so the next one shows whether the engine takes turns. The
+  // changed, or a heartbeat has reported its turns: the next one shows whether it takes any. The
   // caller's thread, when its report makes an early order available. Must not block (an eventfd).
   std::function<void()> wake;
   // Delay between attempts to reach the controller: doubles from the first to the last value.
