@@ -44,6 +44,7 @@
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
 #include "trust/certificate_directory.h"
+#include "trust/certificate_watch.h"
 #include "trust/tls_files.h"
 
 namespace mccs {
@@ -297,7 +298,12 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
     (*catalog)->AuditEvents(coordinator.With([](Coordinator& c) { return c.TakeEvents(); }));
   };
   const int64_t alive_every_ns = AliveInterval(log.get());
+  CertificateWatch certificate(config.tls.certificate, &clock);
   const auto tick = [&] {
+    if (!config.tls.empty()) {
+      const int64_t end_s = certificate.EndS();
+      coordinator.With([&](Coordinator& c) { c.SetCertificateEnd(end_s); });
+    }
     (*server)->Tick();
     persist();
     // One may be dropped; the next one comes before the watchdog's time has passed.

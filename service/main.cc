@@ -64,6 +64,7 @@
 #include "service/transport/stream_lane.h"
 #include "service/transport/tls/tls_peers.h"
 #include "topology/host_discovery.h"
+#include "trust/certificate_watch.h"
 
 namespace mccs {
 namespace {
@@ -137,17 +138,22 @@ absl::Status NameGpus(const Config& config, HostInventory* inventory) {
   return absl::OkStatus();
 }
 
-// `agent` may be null. LIFETIME: it and the log outlive the server.
+// `agent` and `certificate` may be null. LIFETIME: they and the log outlive the server.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config,
                                                             const Daemon& daemon,
-                                                            const Agent* agent, const Log& log) {
-  return MetricsServer::Start(config.metrics_listen, [host = config.host,
-                                                      counters = daemon.counters(), agent, &log] {
-    return DaemonMetrics(*counters, {.host = host,
-                                     .version = MCCS_VERSION,
-                                     .controller_connected = agent != nullptr && agent->connected(),
-                                     .log_lines_dropped = log.dropped()});
-  });
+                                                            const Agent* agent,
+                                                            CertificateWatch* certificate,
+                                                            const Log& log) {
+  return MetricsServer::Start(
+      config.metrics_listen,
+      [host = config.host, counters = daemon.counters(), agent, certificate, &log] {
+        DaemonFacts facts{.host = host,
+                          .version = MCCS_VERSION,
+                          .controller_connected = agent != nullptr && agent->connected(),
+                          .log_lines_dropped = log.dropped()};
+        if (certificate != nullptr) facts.certificate_end_s = certificate->EndS();
+        return DaemonMetrics(*counters, facts);
+      });
 }
 
 // The image that this program contains.
@@ -193,6 +199,15 @@ absl::StatusOr<std::string> TrustDomain(const Config& config, const std::string&
                    ", and this is host ", host,
                    ": install its certificate, or correct `host` in mccsd's "
                    "configuration"));
+}
+
+// `certificate` may be null.
+AgentVitals VitalsOf(const Daemon& daemon, CertificateWatch* certificate) {
+  AgentVitals vitals{
+      .engine_turns = [counters = daemon.counters()] { return counters->turns.value(); }};
+  if (certificate != nullptr)
+    vitals.certificate_end_s = [certificate] { return certificate->EndS(); };
+  return vitals;
 }
 
 // The engine's signs of life for the service manager at `socket`, if that has a watchdog.
@@ -283,6 +298,10 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   }
   UnixSocketDirectory declared_sockets(config.socket_dir, *reactor);
   const std::string tenants_file = config.state_dir + "/tenants.table";
+  // Null: the host has none. Ends after the agent and the metrics.
+  const auto certificate = config.tls.empty()
+                               ? nullptr
+                               : std::make_unique<CertificateWatch>(config.tls.certificate, &clock);
   NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
@@ -317,13 +336,12 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
-    MCCS_RETURN_IF_ERROR(agent->Start(
-        {.inventory = inventory,
-         .position = options.position,
-         .peer_endpoint = ToString(daemon->endpoint()),
-         .transport = rdma.description,
-         .topology = config.topology},
-        {.engine_turns = [counters = daemon->counters()] { return counters->turns.value(); }}));
+    MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
+                                       .position = options.position,
+                                       .peer_endpoint = ToString(daemon->endpoint()),
+                                       .transport = rdma.description,
+                                       .topology = config.topology},
+                                      VitalsOf(*daemon, certificate.get())));
   }
   // Ends before the agent and the log.
   const std::unique_ptr<GpuWatch> gpus = on_gpus ? WatchGpus(config, agent.get(), log) : nullptr;
@@ -342,7 +360,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   }
   std::unique_ptr<MetricsServer> metrics;
   if (!config.metrics_listen.empty()) {
-    MCCS_ASSIGN_OR_RETURN(metrics, ServeMetrics(config, *daemon, agent.get(), log));
+    MCCS_ASSIGN_OR_RETURN(metrics,
+                          ServeMetrics(config, *daemon, agent.get(), certificate.get(), log));
     MCCS_RETURN_IF_ERROR(state->PublishMetrics(metrics->endpoint()));
     log.Info("serving metrics at http://", metrics->endpoint(), "/metrics");
   }

@@ -185,6 +185,11 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
   out.BeginCounter("mccs_log_lines_dropped_total",
                    "Lines of the log that were lost because stderr did not accept them.");
   out.Add(static_cast<double>(facts.log_lines_dropped));
+  if (facts.certificate_end_s) {
+    out.BeginGauge("mccs_certificate_end_timestamp_seconds",
+                   "End of this program's certificate, Unix time; 0: it cannot be read.");
+    out.Add(static_cast<double>(*facts.certificate_end_s));
+  }
   AddEngine(counters, &out);
   AddSockets(counters, &out);
   AddRdma(counters.rdma, &out);

@@ -8,6 +8,7 @@
 #include <prometheus/metric_family.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct DaemonFacts {
   std::string version;
   bool controller_connected = false;
   uint64_t log_lines_dropped = 0;
+  // End of the host's certificate, Unix time; 0: unknown. Nothing: it has none.
+  std::optional<int64_t> certificate_end_s = {};
 };
 
 std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/metrics_server.h"
@@ -98,6 +99,11 @@ std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coord
   MetricFamilies out;
   out.BeginGauge("mccs_build_info", "Always 1; the labels name the component and its version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
+  if (const std::optional<int64_t> end_s = coordinator.state().certificate_end_s; end_s) {
+    out.BeginGauge("mccs_certificate_end_timestamp_seconds",
+                   "End of this program's certificate, Unix time; 0: it cannot be read.");
+    out.Add(static_cast<double>(*end_s));
+  }
   AddHostsAndCommunicators(coordinator.state(), &out);
   AddDecisions(coordinator.state(), &out);
   AddStore(store, &out);

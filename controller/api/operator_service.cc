@@ -74,7 +74,8 @@ OperatorService::Reactor* OperatorService::ListHosts(
     Context* context, const control::v1::ListHostsRequest* /*request*/,
     control::v1::ListHostsReply* reply) {
   if (Reactor* const rejection = RejectStranger(context)) return rejection;
-  *reply = coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.state(), c.Now()); });
+  *reply = coordinator_->With(
+      [](Coordinator& c) { return mccs::ListHosts(c.state(), c.Now(), c.UnixSeconds()); });
   return Answer(context, absl::OkStatus());
 }
 

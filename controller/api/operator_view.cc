@@ -13,6 +13,7 @@
 #include "controller/state/topology_mismatch.h"
 #include "controller/view/flow.h"
 #include "topology/position.h"
+#include "trust/certificate_watch.h"
 
 namespace mccs {
 namespace {
@@ -192,7 +193,7 @@ control::v1::CommunicatorSummary Summarize(const ClusterState& state, CommId id,
   return summary;
 }
 
-control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now) {
+control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now, int64_t unix_s) {
   const Registry& registry = state.registry;
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
@@ -209,13 +210,20 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
   std::map<std::string, std::vector<std::string>> mismatches;
   for (const TopologyMismatch& each : FindTopologyMismatches(*state.objects, registry.View()))
     mismatches[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
+  const auto problem = [unix_s](int64_t end_s) {
+    return unix_s == 0 ? std::string() : CertificateProblem(end_s, unix_s);
+  };
   control::v1::ListHostsReply reply;
+  reply.set_certificate_end_s(state.certificate_end_s.value_or(0));
+  reply.set_certificate_problem(problem(state.certificate_end_s.value_or(0)));
   for (const HostRecord* host : hosts) {
     control::v1::HostStatus* out = reply.add_hosts();
     *out->mutable_host() = host->host;
     out->set_state(StateOf(*host, now));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
+    out->set_certificate_end_s(host->certificate_end_s);
+    out->set_certificate_problem(problem(host->certificate_end_s));
     if (host->state != HostState::kRejected) {
       for (std::string& text : mismatches[host->host.name()])
         out->add_topology_mismatches(std::move(text));

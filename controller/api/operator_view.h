@@ -22,8 +22,10 @@ absl::StatusOr<CommId> FindCommunicator(const ClusterState& state, const std::st
 control::v1::CommunicatorSummary Summarize(const ClusterState& state, CommId id,
                                            const CommunicatorRecord& record, MonotonicNs now);
 
-// Hosts sorted by pod, rack and name.
-control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now);
+// Hosts sorted by pod, rack and name. `unix_s`: the time of day, which certificates are compared
+// with; 0: they are not.
+control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now,
+                                      int64_t unix_s = 0);
 
 // Communicators from the oldest to the youngest, then recovered ones that are not announced yet.
 control::v1::ListCommunicatorsReply ListCommunicators(const ClusterState& state, MonotonicNs now);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,6 +38,11 @@ struct ClusterState {
   // ---- From operators ----
 
   std::shared_ptr<const ObjectSet> objects = std::make_shared<const ObjectSet>();
+
+  // ---- Of the controller itself ----
+
+  // End of its certificate, Unix time; 0: unknown. Nothing: it has none.
+  std::optional<int64_t> certificate_end_s;
 
   // ---- From the store ----
 

@@ -149,6 +149,7 @@ void Coordinator::HandleHeartbeat(const std::string& host, const agent::v1::Hear
                                  .answered = beat.sent_ns(),
                                  .returned_at = now});
   }
+  state_.registry.SetCertificateEnd(host, beat.certificate_end_s());
   if (!beat.has_engine_turns()) return;
   // As long as silence makes a host lost. That is several heartbeats, and each wakes the engine.
   if (!state_.registry.RecordEngineTurns(host, beat.engine_turns(), now,

@@ -117,6 +117,8 @@ class Coordinator {
   // Sets the operators' objects and sends proposals to all communicators that they change.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *state_.objects; }
+  // See ClusterState::certificate_end_s.
+  void SetCertificateEnd(int64_t end_s) { state_.certificate_end_s = end_s; }
   // The decisions for the objects of `revision`, without strategies. Nothing: the current objects
   // are older or newer.
   std::optional<Decisions> DecisionsFor(uint64_t revision) const;
@@ -135,6 +137,10 @@ class Coordinator {
   ClusterView View() const;
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
+  // The time of day; 0: unknown.
+  int64_t UnixSeconds() const {
+    return options_.wall_clock == nullptr ? 0 : options_.wall_clock->Now() / kNsPerSec;
+  }
 
  private:
   // Values that Reconcile must compute again.

@@ -51,6 +51,7 @@ struct HostRecord {
   MonotonicNs turned_at = 0;
   // If kReady: its heartbeats arrive, but its engine takes no turns.
   bool stuck = false;
+  int64_t certificate_end_s = 0;  // Unix time, by the last heartbeat; 0: none, or unknown
 };
 
 struct CommunicatorRecord {
@@ -126,6 +127,9 @@ class Registry {
   // been the same for `stuck_after_ns`. Returns true if HostRecord::stuck has changed.
   bool RecordEngineTurns(const std::string& host, uint64_t turns, MonotonicNs now,
                          int64_t stuck_after_ns);
+  void SetCertificateEnd(const std::string& host, int64_t end_s) {
+    hosts_.at(host).certificate_end_s = end_s;
+  }
   void SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey);
   absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
                         MonotonicNs now);

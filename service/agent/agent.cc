@@ -215,22 +215,21 @@ void Agent::SendUntilBroken(Stream* stream) {
       if (now() >= due) {
         last_heartbeat = now();
         beats = connected();
-        if (beats) *messages.emplace_back().mutable_heartbeat() = MakeHeartbeat();
+        if (beats) *messages.emplace_back().mutable_heartbeat() = echo_.MakeHeartbeat(clock_.Now());
         table_.OnHeartbeat(report_every_ns());
       }
     }
-    for (const agent::v1::FromAgent& message : messages) {
+    for (agent::v1::FromAgent& message : messages) {
+      if (message.has_heartbeat()) AddVitals(message.mutable_heartbeat());
       if (!stream->Write(message)) return;  // The stream has ended; the listener gets the reason.
     }
     if (beats && vitals_.engine_turns && options_.wake) options_.wake();
   }
 }
 
-agent::v1::Heartbeat Agent::MakeHeartbeat() {
-  agent::v1::Heartbeat beat = echo_.MakeHeartbeat(clock_.Now());
-  if (vitals_.engine_turns) beat.set_engine_turns(vitals_.engine_turns());
-  if (vitals_.certificate_end_s) beat.set_certificate_end_s(vitals_.certificate_end_s());
-  return beat;
+void Agent::AddVitals(agent::v1::Heartbeat* beat) const {
+  if (vitals_.engine_turns) beat->set_engine_turns(vitals_.engine_turns());
+  if (vitals_.certificate_end_s) beat->set_certificate_end_s(vitals_.certificate_end_s());
 }
 
 Agent::SteadyTime Agent::NextUnsent() const {

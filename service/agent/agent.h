@@ -73,7 +73,7 @@ struct AgentHost {
   std::string topology = {};   // name of the Topology that contains it; empty: not configured
 };
 
-// The content of heartbeats about the daemon. THREAD: the agent's; must not block.
+// The content of heartbeats about the daemon. THREAD: the agent's. They may read a small file.
 struct AgentVitals {
   std::function<uint64_t()> engine_turns = {};  // since its start; unset: not reported
   // End of the host's certificate, Unix time; 0: unknown. Unset: it has none.
@@ -150,8 +150,8 @@ class Agent final : public ControllerLink {
   bool SendRegistration(Stream* stream);
   // Returns when the stream has ended or must end.
   void SendUntilBroken(Stream* stream);
-  // REQUIRES: mutex_ is held.
-  agent::v1::Heartbeat MakeHeartbeat();
+  // REQUIRES: mutex_ is not held, for the engine waits for it.
+  void AddVitals(agent::v1::Heartbeat* beat) const;
   // When the table has messages to send. REQUIRES: mutex_ is held.
   SteadyTime NextUnsent() const;
   void Listen(Stream* stream);

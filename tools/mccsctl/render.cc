@@ -18,6 +18,9 @@
 namespace mccs {
 namespace {
 
+// The remedy for a certificate that ends soon.
+constexpr char kRenew[] = "; renew it: mccs-controller issue-certificate PKI";
+
 // "eth0 10.0.0.1 25 Gbit/s".
 std::string Describe(const agent::v1::Nic& nic) {
   std::string text = nic.name();
@@ -279,11 +282,21 @@ std::string RenderHosts(const control::v1::ListHostsReply& reply) {
       for (const std::string& problem : problems)
         notes.push_back(absl::StrCat("host ", status.host().name(), ": ", problem));
     }
+    if (!status.certificate_problem().empty()) {
+      absl::StrAppend(&state, ", ", status.certificate_problem());
+      notes.push_back(absl::StrCat("host ", status.host().name(), ": ",
+                                   status.certificate_problem(), kRenew, " --host ",
+                                   status.host().name()));
+    }
     const agent::v1::Host& host = status.host();
     hosts.Row({host.name(), OrDash(host.position().pod()), OrDash(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
                OrDash(host.peer_endpoint()), OrDash(host.transport()), Describe(host.nics()),
                FormatAge(status.age_ns()), std::move(state)});
+  }
+  if (!reply.certificate_problem().empty()) {
+    notes.push_back(
+        absl::StrCat("the controller's ", reply.certificate_problem(), kRenew, " --controller"));
   }
   std::string text = hosts.Text();
   if (!notes.empty()) text += "\n";

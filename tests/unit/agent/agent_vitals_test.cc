@@ -39,11 +39,14 @@ TEST(AgentVitals, AnIdleEngineIsReadyAndAStuckOneIsStuckUntilItTakesTurns) {
   const AgentHost host{.inventory = {.name = "h1", .nics = {}, .gpus = {}},
                        .position = {"p1", "r1", "h1"},
                        .peer_endpoint = "h1:7400"};
-  ASSERT_TRUE(agent.Start(host, {.engine_turns = [&] { return engine.turns.load(); }}).ok());
+  ASSERT_TRUE(agent
+                  .Start(host, {.engine_turns = [&] { return engine.turns.load(); },
+                                .certificate_end_s = [] { return int64_t{1'800'000'000}; }})
+                  .ok());
   ASSERT_TRUE(Eventually([&] { return controller.ReadyFor("h1") > 4 * kTimeoutNs; }));
   EXPECT_EQ(controller.HostState("h1"), "ready") << "each heartbeat wakes it";
-  const uint64_t turns = engine.turns;
-  EXPECT_GE(turns, 8u);
+  EXPECT_GE(engine.turns, 8u);
+  EXPECT_EQ(controller.Hosts().hosts(0).certificate_end_s(), 1'800'000'000);
 
   engine.stuck = true;
   ASSERT_TRUE(Eventually([&] { return controller.HostState("h1").starts_with("STUCK"); }));

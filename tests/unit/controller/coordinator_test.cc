@@ -238,6 +238,27 @@ TEST_F(CoordinatorTest, ShowsARegisteredHostThatContradictsItsTopology) {
   EXPECT_EQ(hosts.hosts(0).topology_mismatches_size(), 0);
 }
 
+TEST_F(CoordinatorTest, ShowsCertificatesThatEndSoon) {
+  const int64_t now_s = wall_clock_.now / kNsPerSec;
+  const auto hosts = [&] { return ListHosts(coordinator_.state(), clock_.now, now_s); };
+  RegisterPair();
+  agent::v1::FromAgent beat = Beat();
+  beat.mutable_heartbeat()->set_certificate_end_s(now_s + 3600);
+  Send(kFirst, beat);
+  beat.mutable_heartbeat()->set_certificate_end_s(now_s + 90 * 86'400);
+  Send(kSecond, beat);
+  EXPECT_EQ(hosts().hosts(0).certificate_problem(), "certificate ends in 1 h");
+  EXPECT_EQ(hosts().hosts(0).state(), "ready");
+  EXPECT_EQ(hosts().hosts(1).certificate_end_s(), now_s + 90 * 86'400);
+  EXPECT_EQ(hosts().hosts(1).certificate_problem(), "");
+  EXPECT_EQ(hosts().certificate_problem(), "");
+  coordinator_.SetCertificateEnd(now_s - 60);
+  EXPECT_EQ(hosts().certificate_problem(), "certificate ended 1 min ago");
+  // An ended certificate is a reason for which a host is lost.
+  coordinator_.OnStreamClosed(kFirst, "its connection closed");
+  EXPECT_EQ(hosts().hosts(0).certificate_problem(), "certificate ends in 1 h");
+}
+
 // The Topology has two NICs; the host has not registered yet.
 TEST_F(CoordinatorTest, FirstStrategyHasOnlyReportedAddresses) {
   SetObjects(Document("Topology", "t",

@@ -42,6 +42,12 @@ TEST_F(ControllerMetricsTest, FollowsAProposalUntilItIsApplied) {
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_sum 2\n"));
 }
 
+TEST_F(ControllerMetricsTest, HasTheEndOfItsCertificateIfThereIsOne) {
+  EXPECT_THAT(Text(), testing::Not(HasSubstr("mccs_certificate")));
+  coordinator_.SetCertificateEnd(1'800'000'000);
+  EXPECT_THAT(Text(), HasSubstr("\nmccs_certificate_end_timestamp_seconds 1800000000\n"));
+}
+
 TEST_F(ControllerMetricsTest, CountsCommunicatorsByTenantName) {
   AnnouncePair();
   SetObjects(TenantDocument("team-a", 1000));

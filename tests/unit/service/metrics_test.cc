@@ -19,6 +19,18 @@ std::string Text(const DaemonCounters& counters, const DaemonFacts& facts = {}) 
   return prometheus::TextSerializer().Serialize(DaemonMetrics(counters, facts));
 }
 
+TEST(DaemonMetrics, HaveTheEndOfACertificateIfThereIsOne) {
+  const DaemonCounters counters;
+  DaemonFacts facts;
+  EXPECT_THAT(Text(counters, facts), Not(HasSubstr("mccs_certificate")));
+  facts.certificate_end_s = 1'800'000'000;
+  EXPECT_THAT(Text(counters, facts),
+              HasSubstr("\nmccs_certificate_end_timestamp_seconds 1800000000\n"));
+  facts.certificate_end_s = 0;
+  EXPECT_THAT(Text(counters, facts), HasSubstr("\nmccs_certificate_end_timestamp_seconds 0\n"))
+      << "it cannot be read";
+}
+
 TEST(DaemonMetrics, ReportWorkByTenant) {
   DaemonCounters counters;
   const auto tenant = counters.Of("team-a");

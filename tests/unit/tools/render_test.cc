@@ -269,11 +269,28 @@ TEST(Render, Hosts) {
   status->set_state("ready");
   status->set_age_ns(12 * kSecond);
   status->set_communicators(3);
-  EXPECT_EQ(RenderHosts(reply),
-            "HOST  POD  RACK  GPUS  COMMUNICATORS  ENDPOINT       TRANSPORT  NICS                   "
-            "      SINCE  STATE\n"
-            "h0    -    r1       1              3  10.0.0.1:7400  -          eth0 10.0.0.1 25 Gbit/s"
-            ", lo   12 s  ready\n");
+  EXPECT_EQ(
+      RenderHosts(reply),
+      "HOST  POD  RACK  GPUS  COMMUNICATORS  ENDPOINT       TRANSPORT  NICS                   "
+      "      SINCE  STATE\n"
+      "h0    -    r1       1              3  10.0.0.1:7400  -          eth0 10.0.0.1 25 Gbit/s"
+      ", lo   12 s  ready\n");
+}
+
+TEST(Render, CertificatesThatEndSoonHaveANoteWithTheRemedy) {
+  control::v1::ListHostsReply reply;
+  control::v1::HostStatus* status = reply.add_hosts();
+  status->mutable_host()->set_name("h1");
+  status->set_state("ready");
+  EXPECT_THAT(RenderHosts(reply), testing::Not(testing::HasSubstr("certificate")));
+  status->set_certificate_problem("certificate ends in 9 d 3 h");
+  reply.set_certificate_problem("certificate ended 2 h ago");
+  const std::string text = RenderHosts(reply);
+  EXPECT_THAT(text, testing::HasSubstr("  ready, certificate ends in 9 d 3 h\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\nNote: host h1: certificate ends in 9 d 3 h; renew it: "
+                                       "mccs-controller issue-certificate PKI --host h1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\nNote: the controller's certificate ended 2 h ago; renew "
+                                       "it: mccs-controller issue-certificate PKI --controller\n"));
 }
 
 TEST(Render, HostsWithGpuProblemsHaveANoteForEach) {

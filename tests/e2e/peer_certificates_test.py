@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Daemons that are not of the cluster, beside a lab whose daemons have certificates."""
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from lab_world import TIMEOUT_S, Lab, Running, call, cases, environment, eventually, program
+
+STRANGER = "h9"
+
+
+class Stranger:
+    """A daemon that the test starts itself."""
+
+    def __init__(self, directory, tls=None):
+        """tls: a directory with ca.crt, tls.crt and tls.key."""
+        self.directory = pathlib.Path(directory)
+        self.socket = self.directory / "s.sock"
+        config = self.directory / "config.yaml"
+        config.write_text(f"host: {STRANGER}\nlisten: 127.0.0.1:0\nsocket: {self.socket}\n"
+                          f"gpus: 2\nstate_dir: {self.directory / 'state'}\n"
+                          + (f"tls: {{authority: {tls}/ca.crt, certificate: {tls}/tls.crt, key: {tls}/tls.key}}\n"
+                             if tls else ""))
+        self.log = self.directory / "log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([program("mccsd"), "--config", config], stderr=log,
+                                            stdin=subprocess.DEVNULL, env=environment())
+
+    def is_ready(self):
+        return eventually(lambda: self.socket.exists() or self.process.poll() is not None) and \
+            self.process.poll() is None
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(TIMEOUT_S)
+
+
+class PeerCertificates(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(hosts=2, gpus=1, name="certificates")
+        cls.addClassCleanup(cls.lab.down)
+        cls.certificates = cls.lab.directory / "certificates"
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="mccs-certificates-")
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def start_stranger(self, tls=None):
+        stranger = Stranger(self.directory, tls)
+        self.addCleanup(stranger.stop)
+        self.assertTrue(stranger.is_ready(), stranger.log.read_text())
+        return stranger
+
+    def foreign_certificate(self):
+        directory = pathlib.Path(self.directory) / "foreign"
+        made = call(program("mccs-controller"), "init-ca", directory, "--domain", "lab", "--host",
+                    STRANGER)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return directory / "hosts" / STRANGER
+
+    def run_job_with(self, stranger):
+        """Two ranks: the first one on h0 of the lab, the second one on the stranger's host. Returns the output of the
+        second, which ends first."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        job = [program("collective_perf"), "-b", "8", "-e", "8"]
+        variables = ["WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", f"MASTER_PORT={port}",
+                     "MCCS_INIT_TIMEOUT=20"]
+        on_lab = [program("mccs-lab"), "exec", "--name", self.lab.name, "h0", "--", "env", *variables]
+        with Running([*on_lab, "RANK=0", *job], environment()):
+            with Running([*on_lab, "RANK=1", f"MCCS_SOCKET={stranger.socket}", f"MCCS_EMULATED_HOST={STRANGER}", *job],
+                         environment()) as second:
+                self.assertNotEqual(second.wait(), 0)
+                return second.output
+
+    def assert_the_lab_works(self):
+        done = self.lab.run(program("collective_perf"), "-b", "8", "-e", "8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_daemon_without_certificate_is_no_peer(self):
+        output = self.run_job_with(self.start_stranger())
+        self.assertIn("accepts only daemons with a certificate of its cluster; set `tls`", output)
+        self.assertIn("without a certificate", self.lab.logs())
+        self.assert_the_lab_works()
+
+    def test_a_daemon_of_another_cluster_is_no_peer(self):
+        output = self.run_job_with(self.start_stranger(self.foreign_certificate()))
+        self.assertIn("rejected the certificate of 'CN=host h0, O=lab'", output)
+        self.assertIn("mccs-controller issue-certificate", output)
+        self.assert_the_lab_works()
+
+    def test_a_daemon_needs_the_certificate_of_its_own_host(self):
+        for holder, reason in (("hosts/h1", "the certificate of host h1, and this is host h9"),
+                               ("operators/admin", "that of operator admin: mccsd needs one of spiffe://lab/host/NAME")):
+            stranger = Stranger(self.directory, self.certificates / holder)
+            self.assertEqual(stranger.process.wait(TIMEOUT_S), 1)
+            self.assertIn(reason, stranger.log.read_text())
+
+    def test_a_renewed_certificate_is_used_without_restart(self):
+        pids = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}
+        renewed = call(program("mccs-controller"), "issue-certificate", self.certificates, "--host", "h0", "--days", "3")
+        self.assertEqual(renewed.returncode, 0, renewed.stderr)
+        self.assertTrue(eventually(lambda: "peers now see the certificate of 'CN=host h0, O=lab'" in
+                                   self.lab.command("logs", "h0").stdout))
+        self.assert_the_lab_works()
+        self.assertEqual({name: daemon["pid"] for name, daemon in self.lab.daemons().items()}, pids)
+
+
+if __name__ == "__main__":
+    cases.main()
