@@ -6,17 +6,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,8 +30,6 @@
 #include "base/stderr_log.h"
 #include "base/units.h"
 #include "base/yaml_config.h"
-#include "emulation/include/mccs_emulation_pci.h"
-#include "kernels/run_commands_image.h"
 #include "service/agent/agent.h"
 #include "service/command_line.h"
 #include "service/config.h"
@@ -44,7 +38,6 @@
 #include "service/device/emulation_importer.h"
 #include "service/device/gpu/gpu_importer.h"
 #include "service/device/gpu/kernel_device.h"
-#include "service/device/kernel_image.h"
 #include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_listener.h"
@@ -53,7 +46,7 @@
 #include "service/gpus/gpu_problems.h"
 #include "service/gpus/gpu_watch.h"
 #include "service/host_commands.h"
-#include "service/machine_parts.h"
+#include "service/host_setup.h"
 #include "service/metrics.h"
 #include "service/print_cdi.h"
 #include "service/probe/raw_prober.h"
@@ -71,73 +64,6 @@ namespace {
 
 constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
-// Chooses between RDMA and TCP, and logs why. kFailedPrecondition: the configuration requires RDMA.
-absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey& survey,
-                                         Reactor& reactor, std::function<void()> wake,
-                                         Random& random, const Clock& clock, Log& log) {
-  OpenedRdma tcp;
-  tcp.description = "tcp (`transport: tcp`)";
-  if (config.transport == TransportChoice::kTcp) return tcp;
-  std::string why = WhyNoRdma(survey);
-  if (why.empty()) {
-    absl::StatusOr<OpenedRdma> opened =
-        OpenRdma(config.rdma, survey, reactor, std::make_unique<MappingThreads>(std::move(wake)),
-                 random, clock, log);
-    if (opened.ok()) {
-      log.Info("lanes to hosts with RDMA use it: ", opened->description,
-               "; tenants' host memory is registered by ibv_reg_mr");
-      const std::string not_on_gpus = opened->transport->WhyNotOnGpus();
-      if (config.device == DeviceChoice::kGpu) {
-        log.Info(not_on_gpus.empty() ? "NICs register memory on GPUs by dma-bufs"
-                                     : absl::StrCat("NICs do not register memory on GPUs, so that "
-                                                    "collectives are staged in host memory: ",
-                                                    not_on_gpus));
-      }
-      return opened;
-    }
-    why = std::string(opened.status().message());
-  }
-  if (config.transport == TransportChoice::kRdma) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("`transport: rdma` in the configuration, but RDMA cannot be used: ", why));
-  }
-  log.Info("lanes use TCP: ", why);
-  tcp.description = absl::StrCat("tcp (", why.substr(0, why.find(';')), ")");
-  return tcp;
-}
-
-int WorkersFor(const Config& config) {
-  if (config.workers >= 0) return config.workers;
-  // The engine's thread works too; a second worker helps only with enough cores.
-  return std::thread::hardware_concurrency() > 2 ? 2 : 1;
-}
-
-// A daemon that listens on all addresses advertises the first one that is not loopback.
-std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
-  if (!IsWildcardAddress(listen.host)) return listen.host;
-  return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
-}
-
-// The GPUs that programs see: with `device: gpu` those of the machine. If it has none, and with
-// `device: host`, they are emulated, and so are their PCI addresses.
-absl::Status NameGpus(const Config& config, HostInventory* inventory) {
-  if (config.device == DeviceChoice::kGpu) {
-    MCCS_ASSIGN_OR_RETURN(const MachineParts parts,
-                          DiscoverMachine({.inventory = *inventory, .hwloc_xml = ""}));
-    if (!parts.gpus.empty()) {
-      inventory->gpus = InventoryGpus(parts);
-      return absl::OkStatus();
-    }
-  }
-  for (GpuInfo& gpu : inventory->gpus) {
-    char bus_id[32];
-    snprintf(bus_id, sizeof(bus_id), MCCS_EMULATION_PCI_FORMAT,
-             MCCS_EMULATION_PCI_DOMAIN(gpu.index), MCCS_EMULATION_PCI_BUS(gpu.index));
-    gpu.bus_id = bus_id;
-  }
-  return absl::OkStatus();
-}
-
 // `agent` and `certificate` may be null. LIFETIME: they and the log outlive the server.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config,
                                                             const Daemon& daemon,
@@ -154,21 +80,6 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config
         if (certificate != nullptr) facts.certificate_end_s = certificate->EndS();
         return DaemonMetrics(*counters, facts);
       });
-}
-
-// The image that this program contains.
-absl::StatusOr<KernelImage> RunCommandsImage() {
-  const std::span bytes(mccs_run_commands_image, mccs_run_commands_image_end);
-  return MakeKernelImage(std::as_bytes(bytes), mccs_run_commands_architectures);
-}
-
-// Kernels cannot run grids, so that their all-to-alls are direct exchanges where the configuration
-// does not demand otherwise.
-ChoiceParameters AlgorithmsFor(const Config& config) {
-  ChoiceParameters result = config.algorithms;
-  if (config.device == DeviceChoice::kGpu && result.rules.size() < kMaxAlgorithmRules)
-    result.rules.push_back({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kDirect});
-  return result;
 }
 
 // Reports the GPUs' condition to the log and, unless `agent` is null, to the controller.
