@@ -108,7 +108,9 @@ def progress_of(target, log, seconds):
         now = time.monotonic()
         if now - shown >= PROGRESS_SECONDS:
             shown = now
-            print(f"fuzz: {target}: {last_inputs(log):,} inputs, {now - begin:.0f} s of {seconds:.0f} s", flush=True)
+            # One write: several targets print.
+            sys.stdout.write(f"fuzz: {target}: {last_inputs(log):,} inputs, {now - begin:.0f} s of {seconds:.0f} s\n")
+            sys.stdout.flush()
 
     return show
 
