@@ -1,5 +1,4 @@
 // mccsctl: the operators' command line for the controller.
-#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -7,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -190,10 +190,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace mccs
 
-// gRPC's threads end first: they use OpenSSL, which is cleaned up when the process exits.
+// gRPC's threads may still use OpenSSL, which exit() would clean up meanwhile.
 int main(int argc, char** argv) {
-  grpc_init();
   const int status = mccs::Main(argc, argv);
-  grpc_shutdown_blocking();
-  return status;
+  std::fflush(nullptr);
+  std::cout.flush();
+  std::_Exit(status);
 }
