@@ -96,15 +96,12 @@ std::unique_ptr<GpuWatch> WatchGpus(const Config& config, Agent* agent, Log& log
       }});
 }
 
-// The trust domain of this host's certificate; empty: it has none. Errors as of CheckTlsFiles and
-// CheckKind; kPermissionDenied: it is another host's.
-absl::StatusOr<std::string> TrustDomain(const Config& config, const std::string& host,
-                                        const WallClock& clock) {
-  if (config.tls.empty()) return std::string();
-  MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
-                        CheckTlsFiles(config.tls, clock.Now() / kNsPerSec));
+// Whether the certificate is this host's. Errors as of CheckKind; kPermissionDenied: it is another
+// host's.
+absl::Status CheckHost(const CertificateFacts& facts, const Config& config,
+                       const std::string& host) {
   MCCS_RETURN_IF_ERROR(CheckKind(facts, Identity::Kind::kHost, "mccsd"));
-  if (facts.identity.name == host) return facts.identity.domain;
+  if (facts.identity.name == host) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat(config.tls.certificate, " is the certificate of host ", facts.identity.name,
                    ", and this is host ", host,
@@ -180,11 +177,11 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
-  MCCS_ASSIGN_OR_RETURN(const std::string domain, TrustDomain(config, inventory.name, wall_clock));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
   std::unique_ptr<TlsPeers> tls;
   if (!config.tls.empty()) {
     MCCS_ASSIGN_OR_RETURN(tls, TlsPeers::Make(config.tls, wall_clock, log));
+    MCCS_RETURN_IF_ERROR(CheckHost(tls->own(), config, inventory.name));
   } else if (!IsLoopbackAddress(listen.host)) {
     log.Warning(
         "this host has no certificate (`tls` in the configuration): every program that reaches ",
@@ -216,15 +213,16 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   NoController no_controller;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
-    agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
-                                                 .tls = config.tls,
-                                                 .domain = domain,
-                                                 .version = MCCS_VERSION,
-                                                 .tenants_file = tenants_file,
-                                                 .wake = wake_engine,
-                                                 .prober = std::make_unique<RawProber>(),
-                                                 .wall_clock = &wall_clock},
-                                    &log);
+    agent = std::make_unique<Agent>(
+        AgentOptions{.controller = config.controller,
+                     .tls = config.tls,
+                     .domain = tls != nullptr ? tls->own().identity.domain : "",
+                     .version = MCCS_VERSION,
+                     .tenants_file = tenants_file,
+                     .wake = wake_engine,
+                     .prober = std::make_unique<RawProber>(),
+                     .wall_clock = &wall_clock},
+        &log);
   }
   MCCS_ASSIGN_OR_RETURN(
       auto daemon,

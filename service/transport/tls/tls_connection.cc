@@ -51,7 +51,7 @@ TlsConnection::~TlsConnection() {
   ERR_clear_error();
 }
 
-// ---- Who is at the other end --------------------------------------------------------------------
+// ---- Proof of the other end ---------------------------------------------------------------------
 
 int TlsConnection::OnVerify(int valid, X509_STORE_CTX* store) {
   const auto* const ssl = static_cast<const SSL*>(
