@@ -46,7 +46,7 @@ TlsConnection::TlsConnection(std::unique_ptr<Connection> connection, const TlsCo
 TlsConnection::~TlsConnection() {
   if (broken_.ok() && !handshaking()) {
     SSL_shutdown(ssl_.get());
-    Flush().IgnoreError();
+    Flush();
   }
   ERR_clear_error();
 }
@@ -97,15 +97,20 @@ absl::StatusOr<bool> TlsConnection::Feed() {
   return true;
 }
 
-absl::StatusOr<bool> TlsConnection::Flush() {
+bool TlsConnection::Flush() {
   char* bytes = nullptr;
   while (const long left = BIO_get_mem_data(encrypted_, &bytes)) {
-    if (!below_->writable()) return false;
+    if (!unsendable_.ok() || !below_->writable()) return false;
     const iovec piece{.iov_base = bytes, .iov_len = static_cast<size_t>(left)};
-    MCCS_ASSIGN_OR_RETURN(const size_t sent, below_->Write({&piece, 1}));
-    if (sent == 0) return false;
+    const absl::StatusOr<size_t> sent = below_->Write({&piece, 1});
+    if (!sent.ok()) {
+      unsendable_ = Explain(sent.status());
+      WakeOwner();
+      return false;
+    }
+    if (*sent == 0) return false;
     std::array<char, kFeedBytes> done;  // Reading is how a memory BIO forgets.
-    for (size_t rest = sent; rest > 0;) {
+    for (size_t rest = *sent; rest > 0;) {
       const int read =
           BIO_read(encrypted_, done.data(), static_cast<int>(std::min(rest, done.size())));
       MCCS_CHECK(read > 0);
@@ -119,8 +124,7 @@ absl::StatusOr<bool> TlsConnection::OnBlocked(int result) {
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
       ERR_clear_error();
-      // The other end may need this end's bytes to send any.
-      MCCS_RETURN_IF_ERROR(Flush().status());
+      Flush();  // The other end may need this end's bytes to send any.
       return Feed();
     case SSL_ERROR_ZERO_RETURN:
       return absl::UnavailableError(
@@ -131,7 +135,7 @@ absl::StatusOr<bool> TlsConnection::OnBlocked(int result) {
 }
 
 absl::Status TlsConnection::ProtocolError() {
-  Flush().IgnoreError();  // The alert has the reason.
+  Flush();  // The alert has the reason.
   if (!refusal_.ok()) return refusal_;
   const unsigned long error = ERR_peek_error();
   const int reason = ERR_GET_REASON(error);
@@ -151,18 +155,25 @@ absl::Status TlsConnection::ProtocolError() {
 }
 
 absl::Status TlsConnection::Break(const absl::Status& why) {
-  broken_ = why;
-  if (handshaking() && absl::IsUnavailable(why)) {
-    broken_ = absl::UnavailableError(absl::StrCat(
-        std::string(why.message()), ", in the TLS handshake; see mccsd's log on that host"));
-  }
+  broken_ = Explain(why);
   ERR_clear_error();
-  if (waker_ != nullptr) waker_->Wake();  // The owner must get the error.
+  WakeOwner();
   return broken_;
+}
+
+absl::Status TlsConnection::Explain(const absl::Status& why) const {
+  if (!handshaking() || !absl::IsUnavailable(why)) return why;
+  return absl::UnavailableError(absl::StrCat(
+      std::string(why.message()), ", in the TLS handshake; see mccsd's log on that host"));
+}
+
+void TlsConnection::WakeOwner() {
+  if (waker_ != nullptr) waker_->Wake();
 }
 
 absl::StatusOr<size_t> TlsConnection::Write(std::span<const iovec> pieces) {
   if (!broken_.ok()) return broken_;
+  if (!unsendable_.ok()) return unsendable_;
   size_t written = 0;
   size_t known = unreported_;  // bytes at the front that are encrypted already
   for (const iovec& piece : pieces) {
@@ -175,9 +186,10 @@ absl::StatusOr<size_t> TlsConnection::Write(std::span<const iovec> pieces) {
         if (unreported_ == 0) return written;
         done += unreported_;
       }
-      const absl::StatusOr<bool> sent = Flush();
-      if (!sent.ok()) return Break(sent.status());
-      if (!*sent) return written;
+      if (!Flush()) {
+        if (!unsendable_.ok()) return unsendable_;
+        return written;
+      }
       written += std::exchange(unreported_, 0);
     }
   }
@@ -194,14 +206,16 @@ absl::StatusOr<size_t> TlsConnection::Encrypt(const void* bytes, size_t count) {
     const absl::StatusOr<bool> again = OnBlocked(result);
     if (!again.ok()) return Break(again.status());
     if (*again) continue;
+    if (!unsendable_.ok()) return unsendable_;
     awaits_peer_ = true;
     return 0;
   }
 }
 
+// After a failed write, bytes that the peer had sent before can still be read.
 absl::StatusOr<size_t> TlsConnection::Read(std::span<const iovec> pieces) {
   if (!broken_.ok()) return broken_;
-  if (const absl::StatusOr<bool> sent = Flush(); !sent.ok()) return Break(sent.status());
+  Flush();
   size_t read = 0;
   for (const iovec& piece : pieces) {
     size_t done = 0;
@@ -239,11 +253,11 @@ bool TlsConnection::buffered() const {
 bool TlsConnection::readable() const {
   if (!broken_.ok() || below_->readable() || buffered()) return true;
   // A read sends the rest of a handshake's message.
-  return handshaking() && BIO_pending(encrypted_) > 0 && below_->writable();
+  return handshaking() && unsendable_.ok() && BIO_pending(encrypted_) > 0 && below_->writable();
 }
 
 bool TlsConnection::writable() const {
-  if (!broken_.ok()) return true;
+  if (!broken_.ok() || !unsendable_.ok()) return true;
   return awaits_peer_ ? below_->readable() : below_->writable();
 }
 

@@ -52,11 +52,14 @@ class TlsConnection final : public SecureConnection {
   // Encrypts a record of at most `count` bytes. Returns the bytes used; 0: the handshake is not
   // complete.
   absl::StatusOr<size_t> Encrypt(const void* bytes, size_t count);
-  // Sends what OpenSSL has encrypted. Returns true if nothing is left.
-  absl::StatusOr<bool> Flush();
+  // Sends what OpenSSL has encrypted. Returns true if nothing is left. A failure sets unsendable_.
+  bool Flush();
   // Handles a result of SSL_read or SSL_write that is not success: true if a retry may succeed.
   absl::StatusOr<bool> OnBlocked(int result);
+  // Ends both directions.
   absl::Status Break(const absl::Status& why);
+  absl::Status Explain(const absl::Status& why) const;
+  void WakeOwner();  // for an error
   // The failure of OpenSSL in words.
   absl::Status ProtocolError();
   bool buffered() const;  // received bytes that OpenSSL has not used
@@ -70,6 +73,7 @@ class TlsConnection final : public SecureConnection {
   std::string peer_host_;
   absl::Status refusal_;  // of the peer's certificate
   absl::Status broken_;
+  absl::Status unsendable_;  // of writes; there may be more to read
   size_t unreported_ = 0;     // bytes of a Write whose record is not sent completely
   bool starved_ = true;       // OpenSSL needs more received bytes to go on reading
   bool awaits_peer_ = false;  // and to write: the handshake is not complete

@@ -173,6 +173,28 @@ TEST_F(TlsPeersTest, ANewOwnerIsWokenForBytesThatOpensslHas) {
   server.SetWaker(nullptr);
 }
 
+// A peer that ends sends its last message and closes: a write of this end may fail first.
+TEST_F(TlsPeersTest, ReadsWhatThePeerSentBeforeAFailedWrite) {
+  Serve(h2_.get());
+  Connect(h1_.get());
+  ASSERT_EQ(peers_.size(), 1u);
+  const std::unique_ptr<Connection> client = *std::move(result_);
+  client_.reset();
+  const std::string text = "goodbye";
+  const iovec all{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
+  ASSERT_EQ(*peers_[0].connection->Write({&all, 1}), text.size());
+  peers_.clear();
+  Run(kNsPerMs);
+  EXPECT_TRUE(absl::IsUnavailable(client->Write({&all, 1}).status()));
+  ASSERT_TRUE(client->readable());
+  char received[16];
+  const iovec piece{.iov_base = received, .iov_len = sizeof(received)};
+  const absl::StatusOr<size_t> got = client->Read({&piece, 1});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(std::string(received, *got), text);
+  EXPECT_TRUE(absl::IsUnavailable(client->Read({&piece, 1}).status()));
+}
+
 TEST_F(TlsPeersTest, LanesStayPlain) {
   Serve(h2_.get());
   Connect(h1_.get(), kLaneLink);
