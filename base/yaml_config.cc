@@ -19,6 +19,7 @@
 #include "base/closest_word.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 namespace mccs {
 namespace {
@@ -85,6 +86,8 @@ void CheckProgress(const std::string& text) {
 // The documents of `text`, each a mapping or empty.
 absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
                                                      const std::string& name) {
+  // yaml-cpp takes any bytes, but writes others than it has read.
+  MCCS_RETURN_IF_ERROR(CheckUtf8(text, name));
   std::vector<YAML::Node> roots;
   try {
     CheckProgress(text);

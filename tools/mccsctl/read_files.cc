@@ -1,7 +1,5 @@
 #include "tools/mccsctl/read_files.h"
 
-#include <utf8.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace mccs {
 namespace {
@@ -47,18 +46,6 @@ absl::StatusOr<std::string> ReadOne(const std::string& path, size_t room) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
   }
   return text;
-}
-
-absl::Status CheckUtf8(std::string_view text, const std::string& name) {
-  const size_t invalid = utf8::find_invalid(text);
-  if (invalid == text.npos) return absl::OkStatus();
-  const std::string_view before = text.substr(0, invalid);
-  const size_t line_start = before.rfind('\n') + 1;  // 0 in the first line
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ":", std::count(before.begin(), before.end(), '\n') + 1, ":",
-                   utf8::distance(before.begin() + line_start, before.end()) + 1, ": byte 0x",
-                   absl::Hex(static_cast<unsigned char>(text[invalid]), absl::kZeroPad2),
-                   " is not valid UTF-8; save the file as UTF-8"));
 }
 
 bool HasObjectExtension(const std::filesystem::path& path) {

@@ -54,6 +54,11 @@ TEST(Yaml, RejectsTextThatBeginsNoValue) {
   EXPECT_THAT(ErrorOf("\n ,"), HasSubstr("x.yaml:2:2: malformed YAML: unexpected character"));
 }
 
+TEST(Yaml, RejectsTextThatIsNotUtf8) {
+  EXPECT_THAT(ErrorOf("a: 1\nb: \xff\n"), HasSubstr("x.yaml:2:4: byte 0xff is not valid UTF-8; save the file as UTF-8"));
+  EXPECT_THAT(ErrorOf("a: 1\n# caf\xe9\n"), HasSubstr("x.yaml:2:6: byte 0xe9 is not"));
+}
+
 TEST(Yaml, FieldsOfEveryTypeAreRead) {
   Settings s;
   const absl::Status status = Read(
