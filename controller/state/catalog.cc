@@ -185,9 +185,14 @@ absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) 
 }
 
 void Catalog::CommitRejection(AuditEntry entry, const absl::Status& why) {
-  entry.outcome = CutText(absl::StrCat("rejected: ", std::string(why.message())), kLongestOutcome);
+  const std::optional<uint64_t> unlisted = rejections_.Admit(entry.user, entry.time);
+  if (!unlisted.has_value()) return;
+  const std::string others =
+      *unlisted > 0 ? absl::StrCat(" (", *unlisted, " of this user before it are not listed)") : "";
+  const std::string outcome = absl::StrCat("rejected: ", std::string(why.message()));
+  entry.outcome = CutText(outcome, kLongestOutcome - others.size()) + others;
   entry.revision = objects_->revision;
-  log_->Info(CallerText(entry), " rejected: ", std::string(why.message()));
+  log_->Info(CallerText(entry), " ", entry.outcome);
   CommitAudit({std::move(entry)});
 }
 

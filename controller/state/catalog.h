@@ -21,6 +21,7 @@
 #include "controller/state/audit_actions.h"
 #include "controller/state/controller_events.h"
 #include "controller/state/operator_roles.h"
+#include "controller/state/rejection_limits.h"
 #include "controller/store/store.h"
 
 namespace mccs {
@@ -67,7 +68,8 @@ class Catalog {
                                  const Caller& caller, bool dry_run,
                                  const char* action = kAuditDelete);
 
-  // Write audit entries: for a request of `caller` that was rejected before it became a change, and
+  // Write audit entries: for a request of `caller` that was rejected before it became a change, as
+  // far as its number is within RejectionLimits, and
   // for decisions of the controller itself. If the store fails, the entry goes to the log instead.
   void AuditRejection(const char* action, const Caller& caller, const absl::Status& why);
   void AuditEvents(const std::vector<ControllerEvent>& decisions);
@@ -95,6 +97,7 @@ class Catalog {
   std::mutex mutex_;  // guards watcher_ and admission_, serializes changes
   std::function<void(Objects)> watcher_;
   Admission admission_;
+  RejectionLimits rejections_;        // guarded by mutex_
   mutable std::mutex objects_mutex_;  // held only to copy the pointer
   // Written under both mutexes; either suffices for reading.
   Objects objects_;

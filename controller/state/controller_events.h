@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "controller/state/burst_limit.h"
 
 namespace mccs {
 
@@ -35,12 +36,8 @@ class ControllerEvents {
   std::vector<ControllerEvent> Take() { return std::exchange(decisions_, {}); }
 
  private:
-  // Consumes one token of the rate limit; false: none is left.
-  bool TakeToken(MonotonicNs now);
-
   std::vector<ControllerEvent> decisions_;
-  int tokens_ = kBurst;
-  MonotonicNs refilled_ = 0;
+  BurstLimit limit_{kBurst, kPeriodNs};
   uint64_t suppressed_ = 0;
 };
 

@@ -125,6 +125,17 @@ TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   EXPECT_EQ(AuditSize(), 4u);
 }
 
+TEST_F(CatalogTest, AFloodOfRejectionsPushesNothingOutOfTheAuditLog) {
+  for (int i = 0; i < 500; ++i) EXPECT_FALSE(Delete("c").ok());
+  EXPECT_EQ(AuditSize(), static_cast<size_t>(RejectionLimits::kBurst));
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  EXPECT_EQ(LastAudit().outcome, "done");
+  clock_.now += RejectionLimits::kIntervalNs;
+  EXPECT_FALSE(Delete("c").ok());
+  EXPECT_EQ(LastAudit().outcome,
+            "rejected: unknown Tenant 'c' (480 of this user before it are not listed)");
+}
+
 TEST_F(CatalogTest, AuditsRejectionsAndControllerEvents) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   catalog_->AuditRejection("drain", kCaller, absl::NotFoundError("unknown link 'x'"));
@@ -287,6 +298,7 @@ void RunAgainstModel(uint64_t seed, bool on_disk) {
   restart();
   for (int step = 0; step < 60; ++step) {
     const std::string where = absl::StrCat("seed ", seed, ", step ", step);
+    clock.now += RejectionLimits::kIntervalNs;  // Each rejection is listed.
     if (operators.Below(6) == 0) restart();
     const bool dry_run = operators.Below(8) == 0;
     const bool deletes = operators.Below(4) == 0;
