@@ -30,6 +30,8 @@
 #include "base/counter.h"
 #include "proto/operation.h"
 #include "proto/tenant_selector.h"
+#include "service/awaited_ranks.h"
+#include "service/transport/peer_listener_counters.h"
 
 namespace mccs {
 
@@ -105,6 +107,8 @@ class DaemonCounters {
   Counter relay_dropped;
   Gauge open_sockets, failed_sockets;  // that Tenants declare
   Counter denied_processes;            // of unknown tenants
+  PeerListenerCounters peers;
+  AwaitedRanks awaited_ranks;
 
   // Of all RDMA devices (TransportCounters).
   struct Rdma {

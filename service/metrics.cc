@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/metrics_server.h"
@@ -150,6 +152,41 @@ void AddSockets(const DaemonCounters& counters, MetricFamilies* out) {
   out->Add(static_cast<double>(counters.denied_processes.value()));
 }
 
+void AddPeers(const PeerListenerCounters& peers, MetricFamilies* out) {
+  out->BeginCounter("mccs_peer_handshakes_total",
+                    "Handshakes of connections from other daemons, by result: accepted; "
+                    "not_authenticated: a wrong or no certificate, or another secret; incomplete: "
+                    "the client was silent, sent something else, or closed; displaced: the oldest "
+                    "of too many at a time. mccsd's log names the addresses.");
+  const auto add = [&](const char* result, const Counter& counter) {
+    out->Add({{"result", result}}, static_cast<double>(counter.value()));
+  };
+  add("accepted", peers.accepted);
+  add("not_authenticated", peers.not_authenticated);
+  add("incomplete", peers.incomplete);
+  add("displaced", peers.displaced);
+}
+
+// Without the communicators, of which a daemon has thousands in its life.
+void AddAwaitedRanks(const AwaitedRanks& awaited, MetricFamilies* out) {
+  out->BeginGauge("mccs_awaited_ranks",
+                  "Communicators in which an operation has waited for this rank longer than "
+                  "MCCS_WARN_AFTER, as long as it waits. Collectives count at the host of rank 0, "
+                  "point-to-point calls at the host that waits; of a communicator at most 16 ranks "
+                  "count.");
+  std::map<std::pair<std::string, AwaitedRank>, int> communicators;
+  for (const auto& [id, of] : awaited.All()) {
+    for (const AwaitedRank& each : of.ranks) ++communicators[{of.tenant, each}];
+  }
+  for (const auto& [key, count] : communicators) {
+    const auto& [tenant, awaited_rank] = key;
+    out->Add({{"tenant", tenant},
+              {"rank", std::to_string(awaited_rank.rank)},
+              {"host", awaited_rank.host}},
+             count);
+  }
+}
+
 void AddRdma(const DaemonCounters::Rdma& rdma, MetricFamilies* out) {
   out->BeginGauge(
       "mccs_rdma_devices",
@@ -192,6 +229,8 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
   }
   AddEngine(counters, &out);
   AddSockets(counters, &out);
+  AddPeers(counters.peers, &out);
+  AddAwaitedRanks(counters.awaited_ranks, &out);
   AddRdma(counters.rdma, &out);
   AddTenants(counters.Tenants(), &out);
   return out.Take();

@@ -102,12 +102,18 @@ ActiveWork::ActiveWork(const Options& options)
                 .name = FormatCommId(formation_.id),
                 .warn_after_ns = options.warn_after_ns,
                 .local_entered = [this] { return LocalEntered(); }}),
-      message_watcher_({.log = options.environment->log,
-                        .name = FormatCommId(formation_.id),
-                        .warn_after_ns = options.warn_after_ns,
-                        .host_of = [&members = *formation_.members](Rank rank) {
-                          return members.HostName(members.HostOf(rank));
-                        }}) {
+      message_watcher_(
+          {.log = options.environment->log,
+           .name = FormatCommId(formation_.id),
+           .warn_after_ns = options.warn_after_ns,
+           .host_of = [&members = *formation_.members](
+                          Rank rank) { return members.HostName(members.HostOf(rank)); }}),
+      tenant_(options.tenant),
+      account_(options.account),
+      awaited_(options.environment->counters != nullptr
+                   ? &options.environment->counters->awaited_ranks
+                   : nullptr,
+               formation_.id) {
   formation_.lanes->messages().SetMessageListener(
       [this](HostIndex from, int lane, RecvLane& receive) {
         messages_.AddLane(from, lane, receive);
@@ -144,7 +150,17 @@ absl::StatusOr<bool> ActiveWork::PollLanes() {
 
 bool ActiveWork::CheckForHangs(MonotonicNs now) {
   const bool hangs = watcher_.Poll(now, loop_.completed() + 1, loop_.has_pending_calls());
-  return message_watcher_.Poll(now, messages_) || hangs;
+  const bool changed = message_watcher_.Poll(now, messages_) || hangs;
+  if (changed) ShowAwaited();
+  return changed;
+}
+
+void ActiveWork::ShowAwaited() {
+  std::vector<AwaitedRank> ranks = watcher_.awaited();
+  for (const AwaitedRank& each : message_watcher_.awaited()) {
+    if (std::ranges::find(ranks, each) == ranks.end()) ranks.push_back(each);
+  }
+  awaited_.Set(account_ != nullptr ? account_->name() : tenant_, std::move(ranks));
 }
 
 std::string ActiveWork::stalled_on() const {

@@ -40,7 +40,8 @@ class ActiveWork {
     std::span<const LocalRank> ranks;     // by LocalIndex
     std::span<const LocalIndex> runners;  // of KernelRanks
     WorkTally* tally;
-    TenantAccount* account;  // of the ranks' tenant; null: not accounted
+    std::string tenant;      // of the ranks
+    TenantAccount* account;  // of that tenant; null: not accounted
     int64_t warn_after_ns;
   };
   // LIFETIME: what `options` points to outlives this.
@@ -100,6 +101,7 @@ class ActiveWork {
   void WriteState(state::Communicator* out) const;
 
  private:
+  void ShowAwaited();
   // Whether the local ranks have entered the current or next operation.
   peer::Entered LocalEntered() const;
   // The highest number of captured groups in live graphs, over all local ranks.
@@ -117,6 +119,9 @@ class ActiveWork {
   MessageLoop messages_;
   HangWatcher watcher_;
   MessageWatcher message_watcher_;
+  const std::string tenant_;
+  TenantAccount* const account_;
+  AwaitedRanks::Entry awaited_;
 };
 
 }  // namespace mccs

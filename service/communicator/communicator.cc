@@ -368,6 +368,7 @@ void Communicator::Activate() {
                                                            .ranks = locals_,
                                                            .runners = kernel_ranks_->runners(),
                                                            .tally = &tally_,
+                                                           .tenant = tenant_,
                                                            .account = account_.get(),
                                                            .warn_after_ns = warn_after_ns_});
   Enter(State::kActive);

@@ -1,5 +1,6 @@
 #include "service/messages/message_watcher.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,9 +34,9 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
     check_at_ = 0;
     waiting_.clear();
     uncopied_.clear();
-    if (stalled_on_.empty()) return false;
+    if (stalled_on_.text.empty()) return false;
     options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
-    stalled_on_.clear();
+    stalled_on_ = {};
     return true;
   }
   if (now < check_at_) return false;
@@ -43,8 +44,8 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   const std::vector<OpenMessage> unmatched = messages.Unmatched();
   const std::vector<UncopiedPut> uncopied = messages.Uncopied();
   UpdateWaiting(now, unmatched, uncopied);
-  std::string stalled_on = Describe(now, unmatched, uncopied);
-  if (stalled_on == stalled_on_) {
+  Stall stalled_on = Describe(now, unmatched, uncopied);
+  if (stalled_on.text == stalled_on_.text) {
     LogStall(now);
     return false;
   }
@@ -71,14 +72,17 @@ void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessag
   for (const UncopiedPut& put : uncopied) note(uncopied_, uncopied_before, put.pair, put.part);
 }
 
-std::string MessageWatcher::Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
-                                     const std::vector<UncopiedPut>& uncopied) const {
+MessageWatcher::Stall MessageWatcher::Describe(MonotonicNs now,
+                                               const std::vector<OpenMessage>& unmatched,
+                                               const std::vector<UncopiedPut>& uncopied) const {
   std::string text;
+  std::set<AwaitedRank> awaited;
   size_t named = 0;
   for (const OpenMessage& message : unmatched) {
     const MonotonicNs since = waiting_.at({message.pair, message.call->kind}).since;
     if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
     const Rank other = message.other();
+    awaited.insert({other.value(), options_.host_of(other)});
     absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", message.caller().value(),
                     " waits for rank ", other.value(), " on ", options_.host_of(other),
                     ", which has ", MissingAction(message.call->kind), mccs::Describe(message));
@@ -87,6 +91,7 @@ std::string MessageWatcher::Describe(MonotonicNs now, const std::vector<OpenMess
     const MonotonicNs since = uncopied_.at(put.pair).since;
     if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
     const Rank rank = put.pair.destination;
+    awaited.insert({rank.value(), options_.host_of(rank)});
     absl::StrAppend(&text, text.empty() ? "" : "; ", "process ", put.process, " of rank ",
                     rank.value(), " on ", options_.host_of(rank), " has not copied a put of rank ",
                     put.pair.source.value(), " into window #", put.window,
@@ -95,12 +100,12 @@ std::string MessageWatcher::Describe(MonotonicNs now, const std::vector<OpenMess
   if (named > kMaxNamedCalls) {
     absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more point-to-point calls wait");
   }
-  return text;
+  return {.text = std::move(text), .awaited = {awaited.begin(), awaited.end()}};
 }
 
 void MessageWatcher::LogStall(MonotonicNs now) {
-  if (stalled_on_.empty() || !in_log_.IsDue(stalled_on_, now)) return;
-  options_.log->Warning("communicator ", options_.name, ": ", stalled_on_);
+  if (stalled_on_.text.empty() || !in_log_.IsDue(stalled_on_.text, now)) return;
+  options_.log->Warning("communicator ", options_.name, ": ", stalled_on_.text);
 }
 
 }  // namespace mccs

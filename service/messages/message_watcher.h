@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/limited_warnings.h"
 #include "base/log.h"
+#include "service/awaited_ranks.h"
 #include "service/messages/message_loop.h"
 
 namespace mccs {
@@ -37,7 +38,9 @@ class MessageWatcher {
   bool Poll(MonotonicNs now, const MessageLoop& messages);
 
   // The ranks of this host that wait, and for which others; empty when nothing stalls.
-  const std::string& stalled_on() const { return stalled_on_; }
+  const std::string& stalled_on() const { return stalled_on_.text; }
+  // Those others, as far as the text names them.
+  const std::vector<AwaitedRank>& awaited() const { return stalled_on_.awaited; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -49,17 +52,22 @@ class MessageWatcher {
     MonotonicNs since = 0;
   };
 
+  struct Stall {
+    std::string text;
+    std::vector<AwaitedRank> awaited;
+  };
+
   void UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
                      const std::vector<UncopiedPut>& uncopied);
-  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
-                       const std::vector<UncopiedPut>& uncopied) const;
+  Stall Describe(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
+                 const std::vector<UncopiedPut>& uncopied) const;
   void LogStall(MonotonicNs now);
 
   const Options options_;
   MonotonicNs check_at_ = 0;                           // 0: no rank waits
   absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last check
   absl::flat_hash_map<RankPair, Waiting> uncopied_;    // likewise
-  std::string stalled_on_;
+  Stall stalled_on_;
   RepeatedMessage in_log_;
 };
 

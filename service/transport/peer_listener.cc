@@ -17,13 +17,15 @@ constexpr int kMaxTlsPerPoll = 2;
 }  // namespace
 
 PeerListener::PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random,
-                           Log& log, const PeerListenerLimits& limits, PeerSecurity* security)
+                           Log& log, const PeerListenerLimits& limits, PeerSecurity* security,
+                           PeerListenerCounters* counters)
     : listener_(std::move(listener)),
       lookup_(std::move(lookup)),
       random_(random),
       log_(log),
       limits_(limits),
-      security_(security) {}
+      security_(security),
+      counters_(counters != nullptr ? *counters : uncounted_) {}
 
 void PeerListener::Mark(uint8_t dscp) {
   listener_->Mark(dscp);
@@ -74,11 +76,15 @@ bool PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
     (*connection)->SetWaker(nullptr);
     const bool lane = handshake.preamble().purpose == ConnectionPurpose::kLane;
     if (lane && marked_) (*connection)->Mark(0);  // The lane sets its own DSCP.
+    counters_.accepted.Add(1);
     proven.push_back({.preamble = handshake.preamble(),
                       .secret = handshake.secret(),
                       .host = handshake.peer_host(),
                       .connection = *std::move(connection)});
   } else {
+    const bool authenticated = !absl::IsUnauthenticated(connection.status()) &&
+                               !absl::IsPermissionDenied(connection.status());
+    (authenticated ? counters_.incomplete : counters_.not_authenticated).Add(1);
     warnings_.Write(handshake.source(),
                     absl::StrCat("port ", listener_->local().port, ": connection dropped: ",
                                  std::string(connection.status().message())),
@@ -133,6 +139,7 @@ void PeerListener::MakeRoom(MonotonicNs now) {
     const auto oldest = std::ranges::find_if(
         *handshakes, [&](const Pending& each) { return each.handshake.source() == source; });
     if (oldest == handshakes->end()) continue;
+    counters_.displaced.Add(1);
     warnings_.Write(source,
                     absl::StrCat("port ", listener_->local().port, ": more than ", limits_.pending,
                                  " connections wait for their handshake, most of them from ",

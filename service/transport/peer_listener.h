@@ -25,6 +25,7 @@
 #include "base/ready_list.h"
 #include "service/transport/handshake.h"
 #include "service/transport/network.h"
+#include "service/transport/peer_listener_counters.h"
 
 namespace mccs {
 
@@ -44,9 +45,11 @@ struct Peer {
 
 class PeerListener final {
  public:
-  // `security`: of this host; null: it has none. LIFETIME: it, `random` and `log` outlive this.
+  // `security`: of this host; null: it has none. `counters`: null: nothing is counted.
+  // LIFETIME: both, `random` and `log` outlive this.
   PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random, Log& log,
-               const PeerListenerLimits& limits = {}, PeerSecurity* security = nullptr);
+               const PeerListenerLimits& limits = {}, PeerSecurity* security = nullptr,
+               PeerListenerCounters* counters = nullptr);
 
   // Sets the DSCP of later handshakes and of their connections except lanes; 0: none.
   void Mark(uint8_t dscp);
@@ -90,6 +93,8 @@ class PeerListener final {
   LimitedWarnings warnings_{log_, "address"};
   const PeerListenerLimits limits_;
   PeerSecurity* const security_;
+  PeerListenerCounters uncounted_;
+  PeerListenerCounters& counters_;
   ReadyList ready_;
   std::list<Pending> waiting_;           // for a secret; the longest waiting first
   std::list<Pending> pending_;           // the others, the oldest first

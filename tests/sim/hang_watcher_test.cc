@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/sim/scenario.h"
 
@@ -11,7 +12,9 @@ namespace mccs {
 namespace hang_watcher_test {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr uint64_t kCount = 1000;
 constexpr int64_t kHangTimeoutNs = 10 * kNsPerSec;
@@ -21,6 +24,16 @@ constexpr int64_t kOneSecondNs = kNsPerSec;
 std::string StalledOn(SimWorld& world, int h) {
   const auto& reports = world.host(h).controller().reports;
   return reports.empty() ? "" : reports.begin()->second.stalled_on();
+}
+
+// In the metrics of host h.
+std::vector<AwaitedRank> Awaited(SimWorld& world, int h) {
+  std::vector<AwaitedRank> ranks;
+  for (const auto& [id, of] : world.host(h).daemon().counters()->awaited_ranks.All()) {
+    EXPECT_FALSE(of.tenant.empty());
+    ranks.insert(ranks.end(), of.ranks.begin(), of.ranks.end());
+  }
+  return ranks;
 }
 
 TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
@@ -45,10 +58,13 @@ TEST(SimHangWatcher, NamesMissingRanksOnEveryHost) {
       EXPECT_THAT(StalledOn(world, h),
                   AllOf(HasSubstr("operation #2 (all_reduce #2 count 1000"), HasSubstr(expected)));
     }
+    EXPECT_THAT(Awaited(world, 0), ElementsAre(AwaitedRank{missing, host}));
+    EXPECT_THAT(Awaited(world, 1), IsEmpty()) << "the leader has it";
     job.Post(missing, OpKind::kAllReduce, kCount);
     ASSERT_TRUE(job.Complete());
     world.RunFor(kOneSecondNs);
     for (int h = 0; h < 3; ++h) EXPECT_EQ(StalledOn(world, h), "") << "host " << h;
+    EXPECT_THAT(Awaited(world, 0), IsEmpty());
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
   }
 }
@@ -132,12 +148,14 @@ TEST(SimHangWatcher, NamesRanksWithoutSendOrReceive) {
   EXPECT_EQ(StalledOn(world, 1), sends);
   EXPECT_EQ(world.host(0).log().Count(receives), 1u);
   EXPECT_EQ(world.host(1).log().Count(sends), 1u);
+  for (int h = 0; h < 2; ++h) EXPECT_THAT(Awaited(world, h), ElementsAre(AwaitedRank{1, "h1"}));
   job.Post(1, {.sends = true, .peer = 0, .at = 0, .count = 10, .more = true});
   job.Post(1, {.sends = false, .peer = 2, .at = 0, .count = 20});
   ASSERT_TRUE(job.Complete());
   world.RunFor(kOneSecondNs);
   for (int h = 0; h < 2; ++h) {
     EXPECT_EQ(StalledOn(world, h), "");
+    EXPECT_THAT(Awaited(world, h), IsEmpty());
     EXPECT_EQ(world.host(h).log().Count("progress again"), 1u);
   }
 }

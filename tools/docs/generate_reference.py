@@ -8,8 +8,11 @@ Usage: tools/docs/generate_reference.py [--check]
 Starts a lab of two hosts for some seconds, for the metrics. Requires a complete build (scripts/build). Exit status: 0
 the pages are current; 1 they differ (--check), or a key has no meaning in tools/docs/meanings.txt.
 """
+import contextlib
 import difflib
+import os
 import pathlib
+import signal
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -42,14 +45,18 @@ def pages_of_errors():
 
 
 def page_of_metrics():
-    """Scrapes a lab in which a job runs and an object was applied."""
+    """Scrapes a lab in which a job waits for a rank and an object was applied."""
     sys.path.insert(0, str(ROOT / "tests/e2e"))
     import lab_world
     with lab_world.Lab(hosts=2, gpus=1, name="reference") as lab:
         lab.exec("h0", lab_world.program("mccsctl"), "drain", "host", "h1", "--reason", "reference")
-        with lab.start(lab_world.program("tests/steady_job"), "--seconds", 120) as job:
+        with lab.start(lab_world.program("tests/steady_job"), "--seconds", 120,
+                       env=lab_world.environment(MCCS_WARN_AFTER="1")) as job, contextlib.ExitStack() as at_end:
             if not job.has_printed("running", times=2):
                 raise RuntimeError(f"steady_job did not run:\n{job.output}\n{lab.logs()}")
+            stopped = job.ranks()[1]
+            os.kill(stopped, signal.SIGSTOP)
+            at_end.callback(os.kill, stopped, signal.SIGCONT)
             endpoints = {name: daemon["metrics"] for name, daemon in lab.daemons().items()}
             texts = {}
 

@@ -69,6 +69,9 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
     if (is_behind) {
       if (call.empty()) call = std::string(StatusFromPeer(0, entered.call()).message());
       const std::string name = members.HostName(host);
+      for (const std::vector<int>& ranks_behind : {absent, late}) {
+        for (const int rank : ranks_behind) stalled_on.awaited.push_back({rank, name});
+      }
       AddReason(absent, name, "which has not called it", "which have not called it", reasons);
       AddReason(late, name, "whose stream has not reached it", "whose streams have not reached it",
                 reasons);
@@ -81,7 +84,11 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
     reasons.push_back(
         absl::StrCat("host ", members.HostName(host), ", whose daemon has not answered"));
   }
-  if (reasons.empty() || waiting.empty()) return stalled_on;
+  if (reasons.empty() || waiting.empty()) {
+    stalled_on.awaited.clear();
+    return stalled_on;
+  }
+  std::sort(stalled_on.awaited.begin(), stalled_on.awaited.end());
   std::sort(waiting.begin(), waiting.end());
   stalled_on.text = absl::StrCat("operation #", stalled_on.operation, call.empty() ? "" : " (",
                                  call, call.empty() ? "" : ")", ": ", NameRanks(waiting),

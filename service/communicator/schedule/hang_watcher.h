@@ -25,6 +25,7 @@
 #include "base/limited_warnings.h"
 #include "base/log.h"
 #include "proto/peer.pb.h"
+#include "service/awaited_ranks.h"
 #include "service/communicator/links/star.h"
 #include "service/communicator/membership/membership.h"
 
@@ -40,6 +41,7 @@ inline constexpr int64_t kMinWarnAfterNs = 100 * kNsPerMs;
 struct StalledOn {
   uint64_t operation = 0;
   std::string text;
+  std::vector<AwaitedRank> awaited = {};  // only at the leader
 };
 struct HostAnswers {
   std::map<HostIndex, peer::Entered> entered;
@@ -70,6 +72,8 @@ class HangWatcher {
 
   // The ranks that wait, and for which others; empty when nothing stalls.
   const std::string& stalled_on() const { return stalled_on_.text; }
+  // Those others; only at the leader, so that a communicator has them once.
+  const std::vector<AwaitedRank>& awaited() const { return stalled_on_.awaited; }
   // The next time at which Poll has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
 

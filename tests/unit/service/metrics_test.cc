@@ -6,6 +6,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <set>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -29,6 +30,34 @@ TEST(DaemonMetrics, HaveTheEndOfACertificateIfThereIsOne) {
   facts.certificate_end_s = 0;
   EXPECT_THAT(Text(counters, facts), HasSubstr("\nmccs_certificate_end_timestamp_seconds 0\n"))
       << "it cannot be read";
+}
+
+TEST(DaemonMetrics, HaveAwaitedRanksAsLongAsAnOperationWaits) {
+  DaemonCounters counters;
+  {
+    AwaitedRanks::Entry entry(&counters.awaited_ranks, CommId(42));
+    EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_ranks{")));
+    entry.Set("team-a", {{3, "h1"}});
+    EXPECT_THAT(Text(counters),
+                HasSubstr("\nmccs_awaited_ranks{tenant=\"team-a\",rank=\"3\",host=\"h1\"} 1\n"));
+    AwaitedRanks::Entry other(&counters.awaited_ranks, CommId(43));
+    other.Set("team-a", {{3, "h1"}, {4, "h1"}});
+    EXPECT_THAT(Text(counters), HasSubstr("rank=\"3\",host=\"h1\"} 2\n"));
+    EXPECT_THAT(Text(counters), HasSubstr("rank=\"4\",host=\"h1\"} 1\n"));
+    other.Set("team-a", {});
+    entry.Set("team-a", {});
+    EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_ranks{")));
+    entry.Set("team-a", std::vector<AwaitedRank>(1000));
+    EXPECT_EQ(counters.awaited_ranks.All().at(CommId(42)).ranks.size(), AwaitedRanks::kMost);
+  }
+  EXPECT_TRUE(counters.awaited_ranks.All().empty());
+}
+
+TEST(DaemonMetrics, ReportHandshakesByResult) {
+  DaemonCounters counters;
+  counters.peers.not_authenticated.Add(2);
+  EXPECT_THAT(Text(counters),
+              HasSubstr("\nmccs_peer_handshakes_total{result=\"not_authenticated\"} 2\n"));
 }
 
 TEST(DaemonMetrics, ReportWorkByTenant) {
@@ -83,6 +112,8 @@ TEST(DaemonMetrics, ReportVersionAndEngineLoad) {
 TEST(DaemonMetrics, NamesFollowTheRules) {
   DaemonCounters counters;
   counters.Of("a")->work[1].operations.Add(1);
+  AwaitedRanks::Entry awaited(&counters.awaited_ranks, CommId(42));
+  awaited.Set("a", {{3, "h1"}});
   std::set<std::string> names;
   for (const prometheus::MetricFamily& family : DaemonMetrics(counters, {})) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
@@ -93,7 +124,8 @@ TEST(DaemonMetrics, NamesFollowTheRules) {
     EXPECT_FALSE(family.metric.empty()) << family.name;
     for (const prometheus::ClientMetric& metric : family.metric) {
       for (const auto& label : metric.label) {
-        EXPECT_NE(label.name, "rank");
+        // Ranks that are awaited are few, and only as long as they are.
+        EXPECT_TRUE(label.name != "rank" || family.name == "mccs_awaited_ranks");
         EXPECT_NE(label.name, "communicator");
       }
     }

@@ -33,7 +33,7 @@ class HandshakeTest : public testing::Test {
           if (known == secrets_.end()) return std::nullopt;
           return known->second;
         },
-        server_random_, log_, limits);
+        server_random_, log_, limits, /*security=*/nullptr, &counters_);
   }
 
   std::unique_ptr<Connection> Dial(const std::string& from = "client") {
@@ -122,6 +122,7 @@ class HandshakeTest : public testing::Test {
   std::map<CommId, Secret> secrets_ = {{CommId(42), kSecret}};
   absl::Status rejection_;
   int lookups_ = 0;
+  PeerListenerCounters counters_;
   std::unique_ptr<PeerListener> server_;
   std::vector<std::unique_ptr<Connection>> outsiders_;
   std::vector<Peer> peers_;
@@ -308,6 +309,7 @@ TEST_F(HandshakeTest, GarbageIsDroppedAtItsFirstBytes) {
   ASSERT_EQ(log_.lines.size(), 1u);
   EXPECT_THAT(log_.lines[0],
               HasSubstr("first bytes are 'GET'; it may be a rank with the real NCCL"));
+  EXPECT_EQ(counters_.incomplete.value(), 1u);
   EXPECT_EQ(lookups_, 0);
 }
 
@@ -347,6 +349,8 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
   EXPECT_THAT(log_.lines.back(), HasSubstr("further warnings for this address"));
   EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from outsider"));
+  EXPECT_GT(counters_.displaced.value(), 0u);
+  EXPECT_EQ(counters_.accepted.value(), 0u);
   secrets_[CommId(42)] = kSecret;
   server_->RetryLookup(CommId(42));
   Run(client.get(), kNsPerMs);

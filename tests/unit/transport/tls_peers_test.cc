@@ -39,7 +39,7 @@ class TlsPeersTest : public testing::Test {
     server_ = std::make_unique<PeerListener>(
         *network_.HostNetwork("server").Listen({.host = "", .port = 7400}),
         [](const Preamble&) { return std::optional<Secret>(kSecret); }, server_random_, log_,
-        PeerListenerLimits{}, security);
+        PeerListenerLimits{}, security, &counters_);
   }
 
   std::unique_ptr<Connection> Dial() {
@@ -120,6 +120,7 @@ class TlsPeersTest : public testing::Test {
   NewCertificates cluster_;
   const std::unique_ptr<TlsPeers> h1_ = PeersOf(cluster_.Host("h1"));
   const std::unique_ptr<TlsPeers> h2_ = PeersOf(cluster_.Host("h2"));
+  PeerListenerCounters counters_;
   std::unique_ptr<PeerListener> server_;
   std::unique_ptr<ClientHandshake> client_;
   absl::StatusOr<std::unique_ptr<Connection>> result_ = nullptr;
@@ -135,6 +136,7 @@ TEST_F(TlsPeersTest, BothEndsKnowWhoseDaemonTheOtherIs) {
   EXPECT_EQ(client_->peer_host(), "h2");
   EXPECT_EQ(peers_[0].host, "h1");
   EXPECT_EQ(peers_[0].preamble, kMemberLink);
+  EXPECT_EQ(counters_.accepted.value(), 1u);
 }
 
 TEST_F(TlsPeersTest, CarriesMoreThanTheStreamTakesAtOnceBothWays) {
@@ -211,6 +213,8 @@ TEST_F(TlsPeersTest, TheSecretAloneOpensNoControlLink) {
   EXPECT_THAT(std::string(result_.status().message()), Mentions("certificate", "`tls`"));
   EXPECT_TRUE(peers_.empty());
   EXPECT_THAT(LogText(), HasSubstr("without a certificate"));
+  EXPECT_EQ(counters_.accepted.value(), 0u);
+  EXPECT_EQ(counters_.not_authenticated.value(), 1u);
 }
 
 TEST_F(TlsPeersTest, AHostWithoutCertificateSaysSoToOneThatHasOne) {
