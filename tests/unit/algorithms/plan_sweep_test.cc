@@ -17,6 +17,13 @@ constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 333, 1000};
 constexpr DataType kTypes[] = {DataType::kInt8, DataType::kFloat16, DataType::kFloat32,
                                DataType::kFloat64};
 constexpr int kMostHosts = 4;
+// Sanitizers make the proofs ten times slower: there, one case of five is proved, and the release
+// build proves all (label sweep). No other parameter has this period.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kProvesOneOf = 5;
+#else
+constexpr int kProvesOneOf = 1;
+#endif
 constexpr int kMostLocalRanks = 4;
 
 // All ways to put 1 … most ranks on each of `hosts` hosts.
@@ -96,11 +103,17 @@ std::vector<Plan> StagedInTurn(const std::vector<Plan>& plans, int turn) {
 // turns, as do hosts with staged plans.
 class PlanSweep : public testing::Test {
  protected:
-  void TearDown() override { std::printf("%d cases proved\n", cases_); }
+  void TearDown() override {
+    std::printf("%d of %d cases proved\n", (cases_ + kProvesOneOf - 1) / kProvesOneOf, cases_);
+  }
 
   // False after a failure, so that a broken builder does not print thousands of them.
   bool Prove(const PlanKey& key, const Layout& layout, const std::vector<Plan>& plans,
              const CheckOptions& options) {
+    if (cases_ % kProvesOneOf != 0) {
+      ++cases_;
+      return true;
+    }
     CheckOptions checked = options;
     checked.staging_slots = 1 + static_cast<uint32_t>(cases_) % options.slots;
     const absl::Status status = CheckPlans(StagedInTurn(plans, cases_++), layout, checked);
