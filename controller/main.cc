@@ -45,6 +45,7 @@
 #include "controller/store/sqlite_store.h"
 #include "trust/certificate_directory.h"
 #include "trust/certificate_watch.h"
+#include "trust/stored_key.h"
 #include "trust/tls_files.h"
 
 namespace mccs {
@@ -192,6 +193,18 @@ absl::StatusOr<std::unique_ptr<CountingStore>> OpenStore(const std::string& path
   return std::make_unique<CountingStore>(std::move(file), clock);
 }
 
+// For all daemons, by which they recognize each other's unique ids. Beside the store, or in
+// state_dir; without both, another one at each start.
+absl::StatusOr<std::string> IdKeyFor(const ControllerConfig& config) {
+  if (config.tls.empty()) return std::string();
+  SystemRandom random;
+  if (!config.store.empty()) return ReadOrMakeKey(config.store + ".idkey", random);
+  if (config.state_dir.empty()) return MakeKey(random);
+  std::error_code ignored;  // Writing the file reports it.
+  std::filesystem::create_directories(config.state_dir, ignored);
+  return ReadOrMakeKey(config.state_dir + "/idkey", random);
+}
+
 // Null: not configured. LIFETIME: coordinator and store outlive it.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const ControllerConfig& config,
                                                             SharedCoordinator* coordinator,
@@ -242,12 +255,18 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
     log->Error(std::string(catalog.status().message()));
     return kExitFailed;
   }
+  const absl::StatusOr<std::string> id_key = IdKeyFor(config);
+  if (!id_key.ok()) {
+    log->Error(std::string(id_key.status().message()));
+    return kExitFailed;
+  }
   SharedCoordinator coordinator({.heartbeat_timeout_ns = config.heartbeat_timeout_ns,
                                  .version = kVersion,
                                  .last_rate_revision = static_cast<uint64_t>(wall_clock.Now()),
                                  .wall_clock = &wall_clock,
                                  .first_request_id = SystemRandom().NextU64() / 2 + 1,
-                                 .calibrate_costs = config.calibrate_costs},
+                                 .calibrate_costs = config.calibrate_costs,
+                                 .id_key = *id_key},
                                 &clock, log.get());
   (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {
     const ClusterView view = coordinator.With([](Coordinator& c) { return c.View(); });

@@ -2,7 +2,9 @@
 //
 // The framework passes the id between ranks. It contains the address of the daemon of the
 // rendezvous, and the secret by which daemons authenticate each other. Ids of the real NCCL lack
-// the magic, so a mixed job fails with an error message.
+// the magic, so a mixed job fails with an error message. A tenant can write any bytes: the MAC
+// shows that a daemon of the cluster made the id, so that no daemon dials an address of a tenant's
+// choice.
 #ifndef MCCS_PROTO_UNIQUE_ID_H_
 #define MCCS_PROTO_UNIQUE_ID_H_
 
@@ -15,6 +17,7 @@ namespace mccs::wire {
 
 inline constexpr uint64_t kUniqueIdMagic = 0x31444955'5343434dull;  // "MCCSUID1"
 inline constexpr size_t kSecretBytes = 16;
+inline constexpr size_t kUniqueIdMacBytes = 16;
 
 struct UniqueId {
   uint64_t magic;     // kUniqueIdMagic
@@ -29,7 +32,9 @@ struct UniqueId {
                     // its daemon
   uint8_t derived;  // 1: of a derived communicator, whose parent has all or some of its ranks; the
                     // rendezvous opens when its rank 0 joins
-  uint8_t reserved1[23];
+  uint8_t reserved1[7];
+  uint8_t mac[kUniqueIdMacBytes];  // made with the cluster's key, over all other fields; zero: the
+                                   // daemon has no key (service/communicator/membership/id_keys.h)
 };
 static_assert(sizeof(UniqueId) == kUniqueIdBytes);
 

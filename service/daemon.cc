@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
   if (endpoint.host.empty()) endpoint.host = options.listen.host;
   if (endpoint.port == 0) endpoint.port = daemon->listener_->local().port;
   daemon->session_environment_.endpoint = endpoint;
+  daemon->named_.SetOwn(options.position.host, endpoint);
   return daemon;
 }
 
@@ -108,6 +109,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .controller = parts.controller,
                    .pacing = &pacing_,
                    .relay = &relay_,
+                   .named = &named_,
                    .log = parts.log,
                    .position = options.position,
                    .endpoint = {},
@@ -119,6 +121,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, "tenant"),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
+      named_(*parts.controller, *rendezvous_),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
   session_environment_ = {
       .communicators = communicators_.get(),
@@ -134,6 +137,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .warnings = &tenant_warnings_,
       .counters = counters_.get(),
       .endpoint = {},
+      .id_keys = &id_keys_,
       .listen_for_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
         return ListenForEnvironmentId(id, tenant);
       }};
@@ -151,6 +155,7 @@ bool Daemon::Poll(bool woken) {
   bool moved = parts_.network->Poll() || woken;
   moved |= PollTenants();
   moved |= PollListeners();
+  moved |= named_.Poll();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
   moved |= relay_.Poll();
@@ -189,13 +194,19 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
   auto peer_listener = std::make_unique<PeerListener>(
       std::move(listener),
       [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
-      *parts_.random, *parts_.log, PeerListenerLimits{}, parts_.security);
+      *parts_.random, *parts_.log, PeerListenerLimits{}, parts_.security, &counters_->peers);
   peer_listener->Mark(environment_.access.control_dscp);
   return peer_listener;
 }
 
-// Opens the listener that NCCL_COMM_ID names on rank 0's host, on the job's behalf.
+// Opens the rendezvous of a NCCL_COMM_ID on rank 0's host: by its number, or without a key of the
+// cluster with a listener at the address that the id names.
 absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
+  if (IsNamed(id)) {
+    MCCS_RETURN_IF_ERROR(named_.Open(CommId(id.comm_id), tenant));
+    rendezvous_->Register(id, tenant);
+    return absl::OkStatus();
+  }
   const Endpoint at = ListenAddressOf(id);
   if (at.port < kFirstFreePort) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -248,6 +259,8 @@ bool Daemon::PollListeners() {
 
 bool Daemon::PollTenants() {
   const bool opened = declared_sockets_->Poll();
+  if (const std::optional<std::string> key = parts_.controller->TakeIdKey())
+    id_keys_.Set(*key, parts_.clock->Now());
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
   if (!tenants.has_value()) return opened;
   declared_sockets_->SetTenants(*tenants);
@@ -281,8 +294,9 @@ bool Daemon::PollStateRequests() {
 }
 
 MonotonicNs Daemon::NextDeadline() const {
-  MonotonicNs next = std::min({rendezvous_->NextDeadline(), relay_.NextDeadline(),
-                               communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
+  MonotonicNs next =
+      std::min({rendezvous_->NextDeadline(), named_.NextDeadline(), relay_.NextDeadline(),
+                communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
     next = std::min(next, listener.NextDeadline().value_or(kNever));
   };

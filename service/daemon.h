@@ -19,6 +19,8 @@
 #include "base/random.h"
 #include "proto/daemon_state.pb.h"
 #include "service/communicator/communicator_table.h"
+#include "service/communicator/membership/id_keys.h"
+#include "service/communicator/membership/named_rendezvous.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 #include "service/counters.h"
@@ -159,10 +161,12 @@ class Daemon {
   HostPacing pacing_;
   CommunicatorEnvironment environment_;
   TenantLedger ledger_;
+  IdKeys id_keys_;
   BufferQuota buffer_quota_;
   LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  NamedRendezvous named_;
   TreeRelay relay_{environment_.access, *parts_.log, counters_.get()};
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;

@@ -1,4 +1,5 @@
 // mccsd: creates and connects the objects.
+#include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -131,6 +132,21 @@ SignOfLife WatchedBy(const char* socket, Log& log) {
           .give = [socket] { (void)NotifyServiceManager(socket, kAlive, IfFull::kDrop); }};
 }
 
+// Waits for the Tenants and the cluster's key before tenants connect: hosts that have the key
+// reject the unique ids of one that has none. Not long: the controller may be away. Ends at once if
+// `stop_fd` is readable.
+void AwaitTenants(const Agent& agent, int stop_fd, Log& log) {
+  constexpr int kStepMs = 10, kSteps = 300;
+  pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
+  for (int i = 0; i < kSteps && !agent.has_tenants(); ++i) {
+    if (poll(&stop, 1, kStepMs) > 0) return;
+  }
+  if (agent.has_tenants()) return;
+  log.Warning(
+      "the controller has not answered yet: until it does, no Tenants apply, and hosts that "
+      "know its key reject the unique ids that this one makes");
+}
+
 // `line`: read into `config`.
 absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log) {
   HangupThread::Block();
@@ -252,6 +268,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                                        .topology = config.topology},
                                       VitalsOf(*daemon, certificate.get())));
   }
+  if (agent != nullptr && tls != nullptr) AwaitTenants(*agent, stop_fd.get(), log);
   // Ends before the agent and the log.
   const std::unique_ptr<GpuWatch> gpus = on_gpus ? WatchGpus(config, agent.get(), log) : nullptr;
   std::vector<TenantSocket> sockets = config.sockets;

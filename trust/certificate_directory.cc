@@ -11,34 +11,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
-#include "trust/read_file.h"
+#include "trust/files.h"
 
 namespace mccs {
 namespace {
 
 constexpr char kAuthorityCertificate[] = "ca.crt";
 constexpr char kAuthorityKey[] = "ca.key";
-constexpr mode_t kPublic = 0644, kPrivate = 0600;
 
 std::string In(const std::string& directory, const char* file) {
   return absl::StrCat(directory, "/", file);
-}
-
-absl::Status FileError(const char* what, const std::string& path) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
-}
-
-// Of a new file.
-absl::Status WriteFile(const std::string& path, const std::string& text, mode_t mode) {
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!file.valid()) return FileError("create", path);
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t bytes = write(file.get(), text.data() + written, text.size() - written);
-    if (bytes < 0) return FileError("write", path);
-    written += static_cast<size_t>(bytes);
-  }
-  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError("write", path);
 }
 
 absl::Status MakeDirectory(const std::string& path) {
@@ -69,8 +51,8 @@ absl::Status WriteAuthority(const std::string& directory, const CertificateAutho
                        "the present one invalid; use another directory"));
     }
   }
-  MCCS_RETURN_IF_ERROR(WriteFile(In(directory, kAuthorityKey), pem.key, kPrivate));
-  return WriteFile(In(directory, kAuthorityCertificate), pem.certificate, kPublic);
+  MCCS_RETURN_IF_ERROR(WriteNewFile(In(directory, kAuthorityKey), pem.key, kPrivateFile));
+  return WriteNewFile(In(directory, kAuthorityCertificate), pem.certificate, kPublicFile);
 }
 
 absl::StatusOr<CertificateAuthority> ReadAuthority(const std::string& directory) {
@@ -103,9 +85,9 @@ absl::Status WriteCertificate(const std::string& directory, const std::string& a
   std::filesystem::remove_all(fresh, ignored);  // of an attempt that was interrupted
   MCCS_RETURN_IF_ERROR(MakeDirectory(fresh));
   const TlsFiles files = TlsFilesIn(fresh);
-  MCCS_RETURN_IF_ERROR(WriteFile(files.authority, authority_pem, kPublic));
-  MCCS_RETURN_IF_ERROR(WriteFile(files.certificate, issued.certificate, kPublic));
-  MCCS_RETURN_IF_ERROR(WriteFile(files.key, issued.key, kPrivate));
+  MCCS_RETURN_IF_ERROR(WriteNewFile(files.authority, authority_pem, kPublicFile));
+  MCCS_RETURN_IF_ERROR(WriteNewFile(files.certificate, issued.certificate, kPublicFile));
+  MCCS_RETURN_IF_ERROR(WriteNewFile(files.key, issued.key, kPrivateFile));
   const bool replaces = access(directory.c_str(), F_OK) == 0;
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, directory.c_str(),
                 replaces ? RENAME_EXCHANGE : RENAME_NOREPLACE) != 0) {

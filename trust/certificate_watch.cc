@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "trust/certificate.h"
-#include "trust/read_file.h"
+#include "trust/files.h"
 
 namespace mccs {
 namespace {

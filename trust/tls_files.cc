@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "trust/files.h"
 #include "trust/openssl_pointers.h"
-#include "trust/read_file.h"
 
 namespace mccs {
 namespace {

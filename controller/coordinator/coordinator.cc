@@ -28,6 +28,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       costs_(options_.calibrate_costs, log),
       probes_(log, options_.first_request_id) {
   state_.limits = SentLimits(options_.last_rate_revision);
+  state_.tenants.set_id_key(options_.id_key);
 }
 
 ClusterView Coordinator::View() const {
@@ -80,6 +81,9 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
                      std::move(*body.mutable_traced()->mutable_trace()),
                      state_.clocks.Read(host, now));
       break;
+    case agent::v1::FromAgent::kNamedRendezvous:
+      named_rendezvous_.Set(host, body.named_rendezvous());
+      break;
     case agent::v1::FromAgent::kGpuSurvey:
       LogGpuProblems(host, body.gpu_survey());
       state_.registry.SetGpuSurvey(host, std::move(*body.mutable_gpu_survey()));
@@ -117,6 +121,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
     return Reject(agent, host, status);
   }
   probes_.OnHostLost(host.name());
+  named_rendezvous_.Remove(host.name());
   if (replaces) {
     state_.host_of.erase(old);
     End(old, absl::AbortedError("the daemon opened another stream"));
@@ -233,6 +238,7 @@ void Coordinator::OnStreamClosed(AgentKey agent, const std::string& why) {
   dumps_.OnHostLost(known->second, why);
   traces_.OnHostLost(known->second, why);
   probes_.OnHostLost(known->second);
+  named_rendezvous_.Remove(known->second);
   state_.host_of.erase(known);
 }
 

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "controller/coordinator/agent_message.h"
 #include "controller/coordinator/cluster_state.h"
+#include "controller/coordinator/named_rendezvous.h"
 #include "controller/coordinator/pending_dumps.h"
 #include "controller/coordinator/pending_traces.h"
 #include "controller/measurement/cost_calibrator.h"
@@ -45,6 +46,8 @@ struct CoordinatorOptions {
   uint64_t first_request_id = 1;
   // Whether costs follow the daemons' measurements.
   bool calibrate_costs = true;
+  // For all daemons (agent.v1.Tenants.id_key); empty: connections to them have no TLS.
+  std::string id_key = {};
 };
 
 // For one agent: a message, or the end of its stream.
@@ -211,6 +214,7 @@ class Coordinator {
   WindowScheduler windows_;
   CostCalibrator costs_;
   ProbeScheduler probes_;
+  NamedRendezvousTable named_rendezvous_;
   std::vector<CommId> unsent_proposals_;    // proposed, and not in the outbox yet
   std::set<std::string> unmet_guarantees_;  // as last logged
   Decisions decided_;                       // when the objects were set

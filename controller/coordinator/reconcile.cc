@@ -128,11 +128,20 @@ void Coordinator::RecordUnmetGuarantees(std::set<std::string> unmet) {
 void Coordinator::SendDifferences(const Stale& stale) {
   if (stale.objects) {
     agent::v1::Tenants tenants = TenantsOf(*state_.objects);
+    tenants.set_id_key(options_.id_key);
     if (!IsSameMessage(tenants, state_.tenants)) {
       state_.tenants = std::move(tenants);
       for (const auto& [agent, host] : state_.host_of)
         *AddMessage(agent).mutable_tenants() = state_.tenants;
     }
+  }
+  for (const NamedRendezvousTable::Answer& answer : named_rendezvous_.TakeAnswers()) {
+    const auto& hosts = state_.registry.hosts();
+    agent::v1::FoundRendezvous* found =
+        AddMessage(hosts.at(answer.to).agent).mutable_found_rendezvous();
+    found->set_id(answer.id);
+    found->set_host(answer.host);
+    found->set_peer_endpoint(hosts.at(answer.host).host.peer_endpoint());
   }
   for (const CommId id : std::exchange(unsent_proposals_, {})) {
     const CommunicatorRecord& record = state_.registry.communicators().at(id);

@@ -271,6 +271,7 @@ void Agent::LoadTenants() {
   const std::lock_guard lock(mutex_);
   table_.SetTenants(*tenants);
   StoreHasOrders();
+  has_tenants_ = true;
 }
 
 void Agent::KeepTenants(const agent::v1::Tenants& tenants) {
@@ -293,11 +294,14 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
       watched_.notify_all();
       table_.SetTenants(message.registered().tenants());
+      has_tenants_ = true;
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
     if (message.has_rate_limits()) order = table_.SetRateLimits(message.rate_limits());
     if (message.has_heartbeat()) echo_.OnHeartbeat(message.heartbeat(), clock_.Now());
     if (message.has_tenants()) table_.SetTenants(message.tenants());
+    if (message.has_found_rendezvous())
+      order = table_.AddFoundRendezvous(message.found_rendezvous());
     if (message.has_dump()) table_.AddStateRequest(message.dump().request_id());
     if (message.has_trace()) table_.AddTraceOrder(TraceOrderFromProto(message.trace()));
     StoreHasOrders();
@@ -376,6 +380,18 @@ std::optional<RateUpdate> Agent::TakeRateUpdate() {
 
 std::optional<std::vector<TenantEntry>> Agent::TakeTenants() {
   return TakeOrder([](AgentTable& table) { return table.TakeTenants(); });
+}
+
+std::optional<std::string> Agent::TakeIdKey() {
+  return TakeOrder([](AgentTable& table) { return table.TakeIdKey(); });
+}
+
+void Agent::SetNamedRendezvous(const agent::v1::NamedRendezvous& all) {
+  WithTable([&](AgentTable& table) { table.SetNamedRendezvous(all); });
+}
+
+std::optional<FoundRendezvous> Agent::TakeFoundRendezvous() {
+  return TakeOrder([](AgentTable& table) { return table.TakeFoundRendezvous(); });
 }
 
 void Agent::Report(const agent::v1::Report& report) {

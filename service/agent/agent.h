@@ -96,6 +96,10 @@ class Agent final : public ControllerLink {
   // uses outlives the agent.
   absl::Status Start(const AgentHost& host, AgentVitals vitals = {});
 
+  // Whether it has Tenants, and with them the cluster's key: of the controller, or of an earlier run.
+  // THREAD: any.
+  bool has_tenants() const { return has_tenants_.load(std::memory_order_relaxed); }
+
   // The condition of this host's GPUs, from now on. THREAD: any.
   void SetGpuSurvey(const agent::v1::GpuSurvey& survey);
 
@@ -104,6 +108,9 @@ class Agent final : public ControllerLink {
   std::optional<Proposal> TakeProposal() override;
   std::optional<RateUpdate> TakeRateUpdate() override;
   std::optional<std::vector<TenantEntry>> TakeTenants() override;
+  std::optional<std::string> TakeIdKey() override;
+  void SetNamedRendezvous(const agent::v1::NamedRendezvous& all) override;
+  std::optional<FoundRendezvous> TakeFoundRendezvous() override;
   void Report(const agent::v1::Report& report) override;
   int64_t report_every_ns() const override {
     return report_every_ns_.load(std::memory_order_relaxed);
@@ -181,6 +188,7 @@ class Agent final : public ControllerLink {
       kept_tenants_;  // in tenants_file, serialized; the thread that calls Start, then listeners
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
+  std::atomic<bool> has_tenants_ = false;
   std::atomic<int64_t> report_every_ns_ = kDefaultReportIntervalNs;
   // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
   // arrived; pairs with the load in TakeOrder.

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "proto/report_interval.h"
 #include "proto/report_progress.h"
@@ -85,6 +86,8 @@ std::vector<agent::v1::Announce> AgentTable::Registration() {
   DropRegistration();
   urgent_ = true;
   heartbeats_ = 0;
+  named_rendezvous_unsent_ =
+      named_rendezvous_.open_size() > 0 || named_rendezvous_.sought_size() > 0;
   for (auto& [id, entry] : entries_) {
     entry.sent.reset();
     entry.difference.reset();
@@ -123,7 +126,8 @@ void AgentTable::AddReport(Entry* entry, agent::v1::Reports* reports) {
 }
 
 MonotonicNs AgentTable::NextUnsent() const {
-  if (urgent_ || !replies_.empty() || gpu_survey_.has_value()) return kAtOnce;
+  if (urgent_ || !replies_.empty() || gpu_survey_.has_value() || named_rendezvous_unsent_)
+    return kAtOnce;
   return waiting_ ? progress_due_ : kNever;
 }
 
@@ -135,6 +139,8 @@ std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
     *messages.emplace_back().mutable_gpu_survey() = *std::move(gpu_survey_);
     gpu_survey_.reset();
   }
+  if (std::exchange(named_rendezvous_unsent_, false))
+    *messages.emplace_back().mutable_named_rendezvous() = named_rendezvous_;
   if (waiting_ && progress_due_ == kAtOnce) progress_due_ = now + kCollectNs;
   const bool progress = waiting_ && now >= progress_due_;
   if (!urgent_ && !progress) return messages;
@@ -259,6 +265,30 @@ std::optional<RateUpdate> AgentTable::TakeRateUpdate() {
 
 void AgentTable::SetTenants(const agent::v1::Tenants& tenants) {
   tenants_ = TenantsFromProto(tenants);
+  if (!tenants.id_key().empty()) id_key_ = tenants.id_key();
+}
+
+void AgentTable::SetNamedRendezvous(const agent::v1::NamedRendezvous& all) {
+  named_rendezvous_ = all;
+  named_rendezvous_unsent_ = true;
+}
+
+absl::Status AgentTable::AddFoundRendezvous(const agent::v1::FoundRendezvous& found) {
+  const auto sought = named_rendezvous_.sought();
+  if (std::ranges::find(sought, found.id()) == sought.end()) return absl::OkStatus();  // It was.
+  const absl::StatusOr<Endpoint> at = ParseEndpoint(found.peer_endpoint());
+  if (!at.ok() || !IsNumericAddress(at->host)) {
+    return absl::InvalidArgumentError(absl::StrCat("invalid endpoint '", found.peer_endpoint(),
+                                                   "' of the rendezvous on host ", found.host()));
+  }
+  const CommId id(found.id());
+  found_rendezvous_[id] = {.id = id, .host = found.host(), .at = *at};
+  return absl::OkStatus();
+}
+
+std::optional<FoundRendezvous> AgentTable::TakeFoundRendezvous() {
+  if (found_rendezvous_.empty()) return std::nullopt;
+  return std::move(found_rendezvous_.extract(found_rendezvous_.begin()).mapped());
 }
 
 void AgentTable::AddStateRequest(uint64_t request_id) {

@@ -75,14 +75,23 @@ class AgentTable {
   // Whether there is an order to take.
   bool has_updates() const {
     return !proposed_.empty() || !rate_updates_.empty() || !state_requests_.empty() ||
-           !trace_orders_.empty() || tenants_.has_value();
+           !trace_orders_.empty() || tenants_.has_value() || id_key_.has_value() ||
+           !found_rendezvous_.empty();
   }
 
-  // Stores the complete list for TakeTenants; replaces an earlier one.
+  // Stores the complete list for TakeTenants, and the key for TakeIdKey; replaces earlier ones.
   void SetTenants(const agent::v1::Tenants& tenants);
   std::optional<std::vector<TenantEntry>> TakeTenants() {
     return std::exchange(tenants_, std::nullopt);
   }
+  std::optional<std::string> TakeIdKey() { return std::exchange(id_key_, std::nullopt); }
+
+  // All named rendezvous; each new stream gets them again.
+  void SetNamedRendezvous(const agent::v1::NamedRendezvous& all);
+  // Stores an answer for TakeFoundRendezvous; only the newest per id. kInvalidArgument: its
+  // endpoint is none.
+  absl::Status AddFoundRendezvous(const agent::v1::FoundRendezvous& found);
+  std::optional<FoundRendezvous> TakeFoundRendezvous();
 
   // Stores an operator's request for the daemon's state; ignored beyond kMaxStateRequests.
   void AddStateRequest(uint64_t request_id);
@@ -150,10 +159,14 @@ class AgentTable {
   std::deque<RateUpdate> rate_updates_;        // to take; one per communicator
   std::deque<RateUpdate> early_rate_updates_;  // the same, for communicators that are not known yet
   std::optional<std::vector<TenantEntry>> tenants_;  // to take
+  std::optional<std::string> id_key_;                // to take
   std::deque<uint64_t> state_requests_;              // to take
   std::deque<TraceOrder> trace_orders_;              // to take
   std::deque<agent::v1::FromAgent> replies_;
   std::optional<agent::v1::GpuSurvey> gpu_survey_;  // unsent
+  agent::v1::NamedRendezvous named_rendezvous_;
+  bool named_rendezvous_unsent_ = false;
+  std::map<CommId, FoundRendezvous> found_rendezvous_;  // to take
 };
 
 // Clock comparison, the agent's part (Heartbeat in proto/agent.proto): each heartbeat of the agent

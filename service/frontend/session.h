@@ -29,6 +29,7 @@
 #include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
+#include "service/communicator/membership/id_keys.h"
 #include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
@@ -54,6 +55,7 @@ struct SessionEnvironment {
   LimitedWarnings* warnings = nullptr;
   DaemonCounters* counters = nullptr;  // null: not counted
   Endpoint endpoint;                   // where peers reach this daemon: written into unique ids
+  const IdKeys* id_keys = nullptr;     // null: unique ids are not signed, nor checked
   // Makes this daemon the rendezvous of an id derived from NCCL_COMM_ID.
   std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)>
       listen_for_environment_id;
@@ -138,6 +140,7 @@ class Session {
 
   // All processes: the beginning.
   Outcome HandleHello(const wire::Hello& hello);
+  wire::UniqueIdReply Signed(wire::UniqueId id) const;
   absl::StatusOr<wire::UniqueIdReply> HandleGetUniqueId(const wire::GetUniqueId& request);
   // Buffers (session_buffers.cc).
   Outcome HandleRegister(const wire::RegisterBuffer& request, MessageFds& fds);

@@ -135,8 +135,9 @@ Session::Outcome Session::HandleGrow(const wire::CommGrow& request, RankSlot& sl
   const DerivedRank place{
       .id = slot.GrownId(), .ranks = request.ranks, .rank = slot.endpoint().rank()};
   static constexpr uint8_t kNotGiven[wire::kUniqueIdBytes] = {};
-  if (std::memcmp(request.unique_id, kNotGiven, sizeof(kNotGiven)) != 0 &&
-      std::memcmp(request.unique_id, &place.id, sizeof(place.id)) != 0) {
+  wire::UniqueId given;
+  std::memcpy(&given, request.unique_id, sizeof(given));
+  if (std::memcmp(&given, kNotGiven, sizeof(kNotGiven)) != 0 && !SameId(given, place.id)) {
     return absl::InvalidArgumentError(
         "the unique id is not the one that ncclCommGetUniqueId returned for this communicator");
   }
@@ -148,9 +149,7 @@ absl::StatusOr<wire::UniqueIdReply> Session::HandleCommUniqueId(const wire::Comm
                                                                 RankSlot& slot) {
   MCCS_RETURN_IF_ERROR(CheckHealth(*slot.communicator()));
   MCCS_ASSIGN_OR_RETURN(const wire::UniqueId id, slot.GiveGrownId());
-  wire::UniqueIdReply reply{};
-  std::memcpy(reply.unique_id, &id, sizeof(id));
-  return reply;
+  return Signed(id);
 }
 
 // The daemon of rank 0 opens the rendezvous; the others retry until it is open.

@@ -104,7 +104,11 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
 }
 
 absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUniqueId&) {
-  const wire::UniqueId id = env_.rendezvous->MakeId(env_.endpoint, identity().tenant);
+  return Signed(env_.rendezvous->MakeId(env_.endpoint, identity().tenant));
+}
+
+wire::UniqueIdReply Session::Signed(wire::UniqueId id) const {
+  if (env_.id_keys != nullptr) env_.id_keys->Sign(&id, env_.clock->Now());
   wire::UniqueIdReply reply{};
   std::memcpy(reply.unique_id, &id, sizeof(id));
   return reply;
@@ -181,6 +185,11 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
         absl::StrCat("the unique id has the rendezvous address '", host, "' port ", join.id.port,
                      ": it must be a numeric address and a port; the library resolves names "
                      "(NCCL_COMM_ID), the daemon does not"));
+  }
+  if (env_.id_keys != nullptr) {
+    // The id of NCCL_COMM_ID is the library's: no daemon makes it.
+    if (join.id.guessable == 0) MCCS_RETURN_IF_ERROR(env_.id_keys->Check(join.id));
+    if (join.id.guessable != 0) env_.id_keys->Name(&join.id, identity().tenant);
   }
   if (join.id.guessable != 0 && request.rank == 0) {
     MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));

@@ -5,12 +5,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from lab_world import TIMEOUT_S, Lab, Running, call, cases, environment, eventually, program
 
 STRANGER = "h9"
+FORGER = pathlib.Path(__file__).with_name("forge_unique_id.py")
 
 
 class Stranger:
@@ -101,6 +103,32 @@ class PeerCertificates(unittest.TestCase):
             stranger = Stranger(self.directory, self.certificates / holder)
             self.assertEqual(stranger.process.wait(TIMEOUT_S), 1)
             self.assertIn(reason, stranger.log.read_text())
+
+    def listener(self):
+        """A socket that listens, as somebody's whom a daemon must not connect to, and its port."""
+        victim = socket.create_server(("127.0.0.1", 0))
+        victim.settimeout(0.2)
+        self.addCleanup(victim.close)
+        return victim, victim.getsockname()[1]
+
+    def assert_not_connected(self, victim):
+        self.assertRaises(TimeoutError, victim.accept)
+
+    def test_an_address_of_the_tenants_choice_is_not_dialed(self):
+        victim, port = self.listener()
+        forged = self.lab.exec("h0", sys.executable, FORGER, "127.0.0.1", port)
+        self.assertEqual(forged.returncode, 0, forged.stderr)
+        self.assertTrue(forged.stdout.startswith("5 "), forged.stdout)  # ncclInvalidUsage
+        self.assertIn(f"no daemon of this cluster made the unique id, which names the rendezvous address 127.0.0.1 port "
+                      f"{port}", forged.stdout)
+        self.assert_not_connected(victim)
+        self.assert_the_lab_works()
+
+    def test_no_port_of_the_tenants_choice_is_opened(self):
+        victim, port = self.listener()  # A daemon that opened this port would fail, one that dialed it would connect.
+        done = self.lab.run("env", f"NCCL_COMM_ID=127.0.0.1:{port}", program("collective_perf"), "-b", "8", "-e", "8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assert_not_connected(victim)
 
     def test_a_renewed_certificate_is_used_without_restart(self):
         pids = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}

@@ -29,7 +29,10 @@ void SimAgent::Ended(CommId id, const std::string& why) {
   if (!connected_) table_.DropEnded();
 }
 
-SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(seed) { Restart(); }
+SimControl::SimControl(SimClock& clock, uint64_t seed, const std::string& id_key)
+    : clock_(clock), random_(seed), id_key_(id_key) {
+  Restart();
+}
 
 ControllerLink& SimControl::AddHost(int at, const Position& position, const std::string& endpoint,
                                     const Clock& clock) {
@@ -44,6 +47,9 @@ ControllerLink& SimControl::AddHost(int at, const Position& position, const std:
   if (index == agents_.size()) agents_.emplace_back();
   MCCS_CHECK(agents_[index] == nullptr || !agents_[index]->alive_);
   agents_[index] = std::make_unique<SimAgent>(std::move(host), clock);
+  agent::v1::Tenants kept;
+  kept.set_id_key(id_key_);
+  agents_[index]->table_.SetTenants(kept);
   return *agents_[index];
 }
 
@@ -82,7 +88,8 @@ void SimControl::Restart() {
       CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs,
                          .version = "simulated",
                          .last_rate_revision = static_cast<uint64_t>(clock_.Now()),
-                         .first_request_id = static_cast<uint64_t>(clock_.Now()) + 1},
+                         .first_request_id = static_cast<uint64_t>(clock_.Now()) + 1,
+                         .id_key = id_key_},
       &clock_, log_.get());
   coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
   persister_ =
@@ -221,6 +228,8 @@ bool SimControl::Handle(SimAgent* agent) {
     if (const auto interval = ReportIntervalFromProto(*message))
       agent->report_every_ns_ = *interval;
     if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
+    if (message->has_found_rendezvous())
+      MCCS_CHECK(agent->table_.AddFoundRendezvous(message->found_rendezvous()).ok());
     if (message->has_heartbeat())
       agent->echo_.OnHeartbeat(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended in the meantime is not an error.
@@ -244,9 +253,9 @@ void SimControl::Deliver(std::vector<Outgoing> outbox) {
 }
 
 std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
-    uint64_t seed, SimControl** control) {
-  return [seed, control](SimClock& clock) {
-    auto made = std::make_unique<SimControl>(clock, seed);
+    uint64_t seed, SimControl** control, const std::string& id_key) {
+  return [seed, control, id_key](SimClock& clock) {
+    auto made = std::make_unique<SimControl>(clock, seed, id_key);
     *control = made.get();
     return made;
   };

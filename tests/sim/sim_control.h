@@ -67,6 +67,13 @@ class SimAgent final : public ControllerLink {
   std::optional<Proposal> TakeProposal() override { return table_.TakeProposal(); }
   std::optional<RateUpdate> TakeRateUpdate() override { return table_.TakeRateUpdate(); }
   std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
+  std::optional<std::string> TakeIdKey() override { return table_.TakeIdKey(); }
+  void SetNamedRendezvous(const agent::v1::NamedRendezvous& all) override {
+    table_.SetNamedRendezvous(all);
+  }
+  std::optional<FoundRendezvous> TakeFoundRendezvous() override {
+    return table_.TakeFoundRendezvous();
+  }
   void Report(const agent::v1::Report& report) override;
   int64_t report_every_ns() const override { return report_every_ns_; }
   void Ended(CommId id, const std::string& why) override;
@@ -99,8 +106,9 @@ class SimAgent final : public ControllerLink {
 
 class SimControl final : public SimControllerInterface {
  public:
+  // `id_key`: for unique ids; the daemons have it from an earlier run; empty: none.
   // LIFETIME: `clock` outlives it; this outlives the daemons of its links.
-  SimControl(SimClock& clock, uint64_t seed);
+  SimControl(SimClock& clock, uint64_t seed, const std::string& id_key = "");
 
   ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
                           const Clock& clock) override;
@@ -139,6 +147,7 @@ class SimControl final : public SimControllerInterface {
 
   SimClock& clock_;
   std::mt19937_64 random_;
+  const std::string id_key_;
   const std::unique_ptr<Log> log_ = MakeNullLog();
   MemoryStore store_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
@@ -151,7 +160,7 @@ class SimControl final : public SimControllerInterface {
 
 // Creates the controller of a world (SimWorldOptions); *control then points to it.
 std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
-    uint64_t seed, SimControl** control);
+    uint64_t seed, SimControl** control, const std::string& id_key = "");
 
 }  // namespace mccs
 

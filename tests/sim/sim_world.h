@@ -96,6 +96,7 @@ class SimController final : public ControllerLink {
   std::deque<Proposal> proposals;
   std::deque<RateUpdate> rate_updates;
   std::optional<std::vector<TenantEntry>> tenants;
+  std::optional<std::string> id_key;
   std::deque<uint64_t> questions;
   std::map<uint64_t, state::Daemon> answers;  // by request_id number
   std::deque<TraceOrder> trace_orders;
@@ -120,6 +121,7 @@ class SimController final : public ControllerLink {
   std::optional<std::vector<TenantEntry>> TakeTenants() override {
     return std::exchange(tenants, std::nullopt);
   }
+  std::optional<std::string> TakeIdKey() override { return std::exchange(id_key, std::nullopt); }
   void Report(const agent::v1::Report& report) override {
     reports[CommId(report.comm_id())] = report;
   }

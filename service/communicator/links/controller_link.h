@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/ids.h"
 #include "proto/agent.pb.h"
 #include "proto/daemon_state.pb.h"
@@ -44,6 +45,13 @@ struct TraceOrder {
   bool stop = false;
 };
 
+// The answer to a rendezvous that this host seeks (named_rendezvous.h).
+struct FoundRendezvous {
+  CommId id;
+  std::string host;
+  Endpoint at;  // of its daemon
+};
+
 class ControllerLink {
  public:
   virtual ~ControllerLink() = default;
@@ -58,6 +66,12 @@ class ControllerLink {
   virtual std::optional<RateUpdate> TakeRateUpdate() = 0;
   // All tenants, if they have changed since the last call. Cheap if not.
   virtual std::optional<std::vector<TenantEntry>> TakeTenants() { return std::nullopt; }
+  // The key for unique ids (id_keys.h), if the controller has sent one since the last call.
+  virtual std::optional<std::string> TakeIdKey() { return std::nullopt; }
+  // Replaces the rendezvous that this host has open, and those that it seeks.
+  virtual void SetNamedRendezvous(const agent::v1::NamedRendezvous& /*all*/) {}
+  // The next answer. Cheap if there is none.
+  virtual std::optional<FoundRendezvous> TakeFoundRendezvous() { return std::nullopt; }
   // Every daemon of the communicator reports its part on changes, and while it works every
   // report_every_ns().
   virtual void Report(const agent::v1::Report& report) = 0;

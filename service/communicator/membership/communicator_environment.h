@@ -21,6 +21,7 @@
 
 namespace mccs {
 
+class NamedRendezvous;
 class TreeRelay;
 
 // LIFETIME: outlives the communicators.
@@ -33,6 +34,7 @@ struct CommunicatorEnvironment {
   ControllerLink* controller = nullptr;
   HostPacing* pacing = nullptr;
   TreeRelay* relay = nullptr;
+  NamedRendezvous* named = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host
   Endpoint endpoint;                   // where peers connect to this daemon

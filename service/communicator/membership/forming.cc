@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "proto/strategy.pb.h"
 #include "service/communicator/links/star_protocol.h"
+#include "service/communicator/membership/id_keys.h"
 #include "service/communicator/membership/rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 #include "service/communicator/strategy/strategy.h"
@@ -38,6 +39,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .secret = SecretOf(id),
                    .waker = &waker},
           .keep_dialing = id.guessable != 0 || id.derived != 0,
+          .named = IsNamed(id) ? environment.named : nullptr,
           .relay = environment.relay,
           .tenant = tenant,
           .most_roster_bytes = MostRosterBytes(ranks),

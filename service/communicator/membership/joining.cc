@@ -12,13 +12,16 @@ namespace mccs {
 Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
+      dial_options_(options.dial),
       next_log_(options.access.clock->Now() + kFirstMissingLogNs),
       inbox_(*options.relay,
              {.kind = Relayed::kRoster,
               .relay_id = RelayIdOf(Relayed::kRoster, id_, options.dial.secret),
               .secret = options.dial.secret},
-             options.tenant, options.most_roster_bytes, options.dial.waker),
-      dial_(std::make_unique<Dial>(options.access, options.dial)) {}
+             options.tenant, options.most_roster_bytes, options.dial.waker) {
+  if (options.named != nullptr) seeker_.emplace(*options.named, id_, options.dial.waker);
+  if (KnowsRoute()) dial_ = std::make_unique<Dial>(options_.access, dial_options_);
+}
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
@@ -26,13 +29,24 @@ MonotonicNs Joining::NextDeadline() const {
   if (withdrawal_deadline_ != 0) return withdrawal_deadline_;
   if (!roster_hash_.empty()) return roster_deadline_;
   if (link_ != nullptr) return next_log_;
-  return std::min(next_log_, dial_ != nullptr ? dial_->deadline() : redial_at_);
+  if (dial_ != nullptr) return std::min(next_log_, dial_->deadline());
+  return dial_options_.route.to.port != 0 ? std::min(next_log_, redial_at_) : next_log_;
+}
+
+bool Joining::KnowsRoute() {
+  if (seeker_.has_value()) {
+    if (const std::optional<FoundRendezvous> found = seeker_->Take()) {
+      dial_options_.route.to = found->at;
+      dial_options_.host = found->host;
+    }
+  }
+  return dial_options_.route.to.port != 0;
 }
 
 absl::Status Joining::PollDial() {
   if (dial_ == nullptr) {
-    if (options_.access.clock->Now() < redial_at_) return absl::OkStatus();
-    dial_ = std::make_unique<Dial>(options_.access, options_.dial);
+    if (!KnowsRoute() || options_.access.clock->Now() < redial_at_) return absl::OkStatus();
+    dial_ = std::make_unique<Dial>(options_.access, dial_options_);
   }
   auto connection = dial_->Poll();
   if (connection.ok()) {
@@ -47,7 +61,7 @@ absl::Status Joining::PollDial() {
   if (!options_.keep_dialing || !early) {
     return absl::Status(connection.status().code(),
                         absl::StrCat("cannot reach the rendezvous of communicator ",
-                                     FormatCommId(id_), " at ", ToString(options_.dial.route.to),
+                                     FormatCommId(id_), " at ", ToString(dial_options_.route.to),
                                      ": ", std::string(connection.status().message())));
   }
   dial_.reset();
@@ -202,6 +216,8 @@ bool Joining::WithdrawalDone() {
 }
 
 std::string Joining::DescribeMissing() const {
+  if (link_ == nullptr && dial_options_.route.to.port == 0)
+    return "the controller knows no host on which rank 0 joins, or is not connected";
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
   if (!roster_hash_.empty()) return "all ranks have joined, but the roster has not arrived";
   if (missing_.empty()) return "the rendezvous daemon has not reported the missing ranks";

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "service/communicator/links/dial.h"
 #include "service/communicator/links/peer_link.h"
+#include "service/communicator/membership/named_rendezvous.h"
 #include "service/communicator/membership/tree_relay.h"
 
 namespace mccs {
@@ -37,6 +38,8 @@ struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
   bool keep_dialing = false;
+  NamedRendezvous* named =
+      nullptr;  // it is asked for the route to the rendezvous; null: dial.route
   TreeRelay* relay = nullptr;
   std::string tenant = {};  // of the communicator
   // Of a message of the rendezvous, or of a forwarder. One turn of the engine parses a roster, so
@@ -78,6 +81,8 @@ class Joining {
   MonotonicNs NextDeadline() const;
 
  private:
+  // Takes the route to a named rendezvous. Returns false as long as it is not known.
+  bool KnowsRoute();
   absl::Status PollDial();
   // Handles the next message of the rendezvous; false if there is none. Sets roster_.
   absl::StatusOr<bool> ReceiveMessage();
@@ -89,6 +94,8 @@ class Joining {
 
   const JoiningOptions options_;
   const CommId id_;
+  DialOptions dial_options_;
+  std::optional<NamedRendezvous::Seeker> seeker_;
   MonotonicNs next_log_;
   MonotonicNs redial_at_ = 0;
   int64_t dial_again_after_ns_ = kFirstRedialIntervalNs;

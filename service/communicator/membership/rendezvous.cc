@@ -53,6 +53,7 @@ void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
   // An id costs a few hundred bytes; a tenant that creates too many loses its oldest ones.
   if (unused.size() <= kMaxUnusedIdsPerTenant) return;
   pending_rendezvous_.erase(unused.front());
+  ++ended_;
   unused.pop_front();
 }
 
@@ -123,6 +124,7 @@ void Rendezvous::End(PendingRendezvous& rendezvous) {
                joining_host.notified ? rendezvous.roster : nullptr);
   }
   pending_rendezvous_.erase(rendezvous.id);
+  ++ended_;
 }
 
 // ---- Closing links ------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ class Rendezvous {
   // The next time at which Poll has work even if nothing arrives; never if there is none.
   MonotonicNs NextDeadline() const;
 
+  // Number of rendezvous that are over since the start.
+  uint64_t ended() const { return ended_; }
   // Number of ids whose ranks have not all joined.
   size_t pending_rendezvous() const { return pending_rendezvous_.size(); }
 
@@ -185,6 +187,7 @@ class Rendezvous {
   TurnQueue closing_turns_{kControlQuantum};  // of closing_links_
   int64_t spent_ = 0;                         // by the rendezvous or link whose turn it is
   absl::flat_hash_map<CommId, std::unique_ptr<PendingRendezvous>> pending_rendezvous_;
+  uint64_t ended_ = 0;
   // Those without a host, by tenant, oldest first.
   std::map<std::string, std::list<CommId>> unused_;
   std::list<ClosingLink> closing_links_;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/transport/tls/tls_connection.h"
-#include "trust/read_file.h"
+#include "trust/files.h"
 
 namespace mccs {
 namespace {

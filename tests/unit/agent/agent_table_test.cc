@@ -359,6 +359,58 @@ TEST_F(AgentTableTest, TakesTheLastTenantsOnce) {
   EXPECT_FALSE(table_.TakeTenants().has_value());
 }
 
+TEST_F(AgentTableTest, SendsNamedRendezvousOnEachStream) {
+  const auto sent = [&] {
+    int sought = 0;
+    for (const agent::v1::FromAgent& message : table_.TakeUnsent(0))
+      sought += message.named_rendezvous().sought_size();
+    return sought;
+  };
+  agent::v1::NamedRendezvous all;
+  all.add_sought(7);
+  table_.SetNamedRendezvous(all);
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
+  EXPECT_EQ(sent(), 1);
+  EXPECT_EQ(sent(), 0);
+  table_.Registration();
+  EXPECT_EQ(sent(), 1);
+}
+
+TEST_F(AgentTableTest, TakesTheNewestAnswerAboutARendezvousThatIsSought) {
+  agent::v1::NamedRendezvous all;
+  all.add_sought(7);
+  table_.SetNamedRendezvous(all);
+  agent::v1::FoundRendezvous found;
+  found.set_id(7);
+  found.set_host("h1");
+  found.set_peer_endpoint("anything");
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.AddFoundRendezvous(found)));
+  found.set_peer_endpoint("10.0.0.1:7400");
+  EXPECT_TRUE(table_.AddFoundRendezvous(found).ok());
+  found.set_peer_endpoint("10.0.0.2:7400");
+  EXPECT_TRUE(table_.AddFoundRendezvous(found).ok());
+  found.set_id(8);  // It was sought before.
+  EXPECT_TRUE(table_.AddFoundRendezvous(found).ok());
+  EXPECT_TRUE(table_.has_updates());
+  const std::optional<FoundRendezvous> taken = table_.TakeFoundRendezvous();
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->id, CommId(7));
+  EXPECT_EQ(ToString(taken->at), "10.0.0.2:7400");
+  EXPECT_FALSE(table_.TakeFoundRendezvous().has_value());
+}
+
+TEST_F(AgentTableTest, TakesTheKeyOnce) {
+  agent::v1::Tenants tenants;
+  table_.SetTenants(tenants);
+  EXPECT_FALSE(table_.TakeIdKey().has_value());
+  tenants.set_id_key("key");
+  table_.SetTenants(tenants);
+  ASSERT_TRUE(table_.TakeTenants().has_value());
+  EXPECT_TRUE(table_.has_updates());
+  EXPECT_EQ(table_.TakeIdKey(), "key");
+  EXPECT_FALSE(table_.has_updates());
+}
+
 TEST_F(AgentTableTest, KeepsTheRateLimitsWithTheHighestRevision) {
   table_.Announce(Info());
   for (const uint64_t revision : {2, 4, 3})

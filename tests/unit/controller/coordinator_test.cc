@@ -211,6 +211,14 @@ TEST_F(CoordinatorTest, SendsTenantsAtRegistrationAndOnChange) {
   EXPECT_EQ(SetObjects("").size(), 2u) << "there are none any more";
 }
 
+TEST_F(CoordinatorTest, SendsTheKeyForUniqueIds) {
+  Coordinator coordinator({.version = "test", .id_key = "key"}, &clock_, log_.get());
+  coordinator.Handle(kFirst, Registration(MakeHost("h0")));
+  EXPECT_EQ(coordinator.TakeOutbox()[0].message->registered().tenants().id_key(), "key");
+  coordinator.SetObjects(std::make_shared<const ObjectSet>());
+  EXPECT_TRUE(coordinator.TakeOutbox().empty()) << "nothing has changed";
+}
+
 TEST_F(CoordinatorTest, MapsAControlGroupToItsTenant) {
   SetObjects(Together({Document("Tenant", "a", "  selector: {cgroups: [/jobs/a]}\n"),
                        PolicyDocument("p", "  type: rank_order\n  selector: {tenants: [a]}\n")}));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 
@@ -216,6 +217,22 @@ TEST_F(OpenSessionTest, RejectsInvalidRanks) {
               wire::ErrorClass::kInvalidArgument);
   }
   EXPECT_EQ(daemon().communicators(), 0u);
+}
+
+TEST_F(OpenSessionTest, AnAddressOfTheTenantsChoiceIsNotDialed) {
+  world_.host(0).controller().id_key = std::string(32, 'k');
+  ASSERT_TRUE(world_.RunUntil([&] { return !world_.host(0).controller().id_key; }, kNsPerSec));
+  const wire::CommInitReply before = Init(MakeCommInit(id_, 2, 0), 0);
+  EXPECT_EQ(before.status.error, wire::ErrorClass::kInvalidUsage) << "made without the key";
+  wire::UniqueId id = *tenant_.GetUniqueId();
+  std::strncpy(id.host, "10.9.9.9", sizeof(id.host));
+  const wire::CommInitReply forged = Init(MakeCommInit(id, 2, 0), 0);
+  EXPECT_EQ(forged.status.error, wire::ErrorClass::kInvalidUsage);
+  EXPECT_THAT(forged.status.text, HasSubstr("no daemon of this cluster made the unique id"));
+  EXPECT_THAT(forged.status.text, HasSubstr("10.9.9.9 port"));
+  EXPECT_EQ(daemon().communicators(), 0u);
+  const wire::CommInitReply right = Init(MakeCommInit(*tenant_.GetUniqueId(), 1, 0));
+  EXPECT_EQ(right.status.error, wire::ErrorClass::kNone) << right.status.text;
 }
 
 // A tenant may have thousands of them, and the daemon has 65,536 descriptors for all tenants.

@@ -1,0 +1,106 @@
+#include "service/communicator/membership/id_keys.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+// Uses of the key. No two may hash the same text.
+constexpr std::string_view kForMac = "mccs unique id 1";
+constexpr std::string_view kForName = "mccs named id 1 ";
+static_assert(kForMac.size() == kForName.size());
+
+using Hash = std::array<uint8_t, 32>;
+using Mac = std::array<uint8_t, wire::kUniqueIdMacBytes>;
+
+wire::UniqueId WithoutMac(wire::UniqueId id) {
+  std::fill(std::begin(id.mac), std::end(id.mac), uint8_t{0});
+  return id;
+}
+
+// HMAC-SHA256.
+Hash HashOf(const std::string& key, std::string_view use, std::string_view text) {
+  std::string all(use);
+  all += text;
+  Hash hash;
+  unsigned int length = 0;
+  const uint8_t* const done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const uint8_t*>(all.data()), all.size(), hash.data(), &length);
+  MCCS_CHECK(done != nullptr && length == hash.size());
+  return hash;
+}
+
+// Shortened.
+Mac MacOf(const wire::UniqueId& id, const std::string& key) {
+  const wire::UniqueId bare = WithoutMac(id);
+  const Hash hash = HashOf(key, kForMac, {reinterpret_cast<const char*>(&bare), sizeof(bare)});
+  Mac mac;
+  std::copy_n(hash.begin(), mac.size(), mac.begin());
+  return mac;
+}
+
+bool IsSignedWith(const wire::UniqueId& id, const std::string& key) {
+  const Mac mac = MacOf(id, key);
+  return CRYPTO_memcmp(mac.data(), id.mac, mac.size()) == 0;
+}
+
+}  // namespace
+
+void IdKeys::Set(const std::string& key, MonotonicNs now) {
+  if (key.empty() || key == newest_) return;
+  before_ = std::exchange(newest_, key);
+  newest_since_ = now;
+}
+
+void IdKeys::Sign(wire::UniqueId* id, MonotonicNs now) const {
+  if (newest_.empty()) return;
+  const bool known = before_.empty() || now - newest_since_ >= kNewKeyAfterNs;
+  const Mac mac = MacOf(*id, known ? newest_ : before_);
+  std::copy(mac.begin(), mac.end(), std::begin(id->mac));
+}
+
+absl::Status IdKeys::Check(const wire::UniqueId& id) const {
+  if (newest_.empty() || IsSignedWith(id, newest_)) return absl::OkStatus();
+  if (!before_.empty() && IsSignedWith(id, before_)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "no daemon of this cluster made the unique id, which names the rendezvous address ",
+      std::string(id.host, strnlen(id.host, sizeof(id.host))), " port ", id.port,
+      ": pass the bytes of ncclGetUniqueId unchanged; if they are, see in `mccsctl get hosts` "
+      "whether the host of the rank that called it is connected to the controller"));
+}
+
+void IdKeys::Name(wire::UniqueId* id, const std::string& tenant) const {
+  if (newest_.empty()) return;
+  // Only what the library derives from the text of the variable: it resolves the address, which may
+  // give another one on each host. The tenant's name has any length, so it is the last part.
+  std::string text(sizeof(id->comm_id) + sizeof(id->secret), '\0');
+  std::memcpy(text.data(), &id->comm_id, sizeof(id->comm_id));
+  std::memcpy(text.data() + sizeof(id->comm_id), id->secret, sizeof(id->secret));
+  const Hash hash = HashOf(newest_, kForName, text + tenant);
+  static_assert(sizeof(id->comm_id) + sizeof(id->secret) <= std::tuple_size_v<Hash>);
+  std::memcpy(&id->comm_id, hash.data(), sizeof(id->comm_id));
+  std::memcpy(id->secret, hash.data() + sizeof(id->comm_id), sizeof(id->secret));
+  std::fill(std::begin(id->host), std::end(id->host), char{0});
+  id->port = 0;
+  id->resolved = 0;
+}
+
+bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {
+  const wire::UniqueId one = WithoutMac(a), other = WithoutMac(b);
+  return std::memcmp(&one, &other, sizeof(one)) == 0;
+}
+
+}  // namespace mccs

@@ -1,0 +1,105 @@
+// NCCL_COMM_ID in a cluster with a key: production daemons, agents and controllers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/sim/sim_control.h"
+#include "tests/sim/sim_tenant.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace named_rendezvous_test {
+
+using testing::HasSubstr;
+
+class SimNamedRendezvous : public testing::Test {
+ protected:
+  // The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to
+  // `address`.
+  static wire::UniqueId IdAt(const std::string& address) {
+    wire::UniqueId id = MakeUniqueId(address, 5000, 0xc0ffee);
+    id.guessable = 1;
+    id.resolved = 1;
+    return id;
+  }
+  SimRank& Init(int host, int ranks, int rank, const std::string& tenant = "blue") {
+    SimTenant& process = world_.AddTenant(host, tenant);
+    EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
+    // An address that no host has, another one on each host.
+    return process.Init(IdAt("10.9.9." + std::to_string(host)), ranks, rank);
+  }
+  bool Formed(const SimRank& rank) {
+    return world_.RunUntil([&] { return rank.answered; }) &&
+           rank.status.error == wire::ErrorClass::kNone;
+  }
+
+  SimControl* control_ = nullptr;  // owned by world_
+  SimWorld world_{
+      {.seed = 5, .hosts = 3, .controller = MakeSimControl(5, &control_, std::string(32, 'k'))}};
+};
+
+TEST_F(SimNamedRendezvous, RanksMeetWithoutTheAddress) {
+  SimRank& last = Init(2, 3, 2);
+  SimRank& first = Init(0, 3, 0);
+  SimRank& second = Init(1, 3, 1);
+  EXPECT_TRUE(Formed(first) && Formed(second) && Formed(last))
+      << first.status.text << second.status.text << last.status.text;
+}
+
+TEST_F(SimNamedRendezvous, AnotherTenantWithTheSameIdIsNotInTheWay) {
+  SimRank& squatter = Init(0, 2, 0, "red");
+  world_.RunFor(100 * kNsPerMs);
+  SimRank& first = Init(0, 2, 0);
+  SimRank& second = Init(1, 2, 1);
+  EXPECT_TRUE(Formed(first) && Formed(second)) << first.status.text << second.status.text;
+  EXPECT_FALSE(squatter.answered);
+  SimRank& its_second = Init(2, 2, 1, "red");
+  EXPECT_TRUE(Formed(squatter) && Formed(its_second)) << squatter.status.text;
+}
+
+TEST_F(SimNamedRendezvous, TheSameIdServesAgainAlsoOnAnotherHost) {
+  for (const int first_host : {0, 0, 1, 2, 0}) {
+    const int second_host = (first_host + 1) % 3;
+    SimRank& first = Init(first_host, 2, 0);
+    SimRank& second = Init(second_host, 2, 1);
+    EXPECT_TRUE(Formed(first) && Formed(second)) << first.status.text << second.status.text;
+  }
+}
+
+TEST_F(SimNamedRendezvous, RanksOfOneHostNeedNoController) {
+  control_->Kill();
+  SimRank& first = Init(0, 2, 0);
+  SimRank& second = Init(0, 2, 1);
+  EXPECT_TRUE(Formed(first) && Formed(second)) << first.status.text << second.status.text;
+}
+
+TEST_F(SimNamedRendezvous, OtherHostsWaitForTheController) {
+  control_->Kill();
+  SimRank& second = Init(1, 2, 1);
+  SimRank& first = Init(0, 2, 0);
+  world_.RunFor(6 * kNsPerSec);
+  EXPECT_FALSE(first.answered || second.answered);
+  EXPECT_TRUE(world_.host(1).log().Contains("the controller knows no host on which rank 0 joins"));
+  control_->Restart();
+  EXPECT_TRUE(Formed(first) && Formed(second)) << first.status.text << second.status.text;
+}
+
+TEST_F(SimNamedRendezvous, ATenantHasFewOpenOnes) {
+  SimTenant& process = world_.AddTenant(0, "red");
+  EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
+  SimRank* last = nullptr;
+  for (int i = 0; i <= kMaxNamedRendezvousPerTenant; ++i) {
+    wire::UniqueId id = IdAt("10.9.9.9");
+    id.comm_id += static_cast<uint64_t>(i);
+    last = &process.Init(id, 2, 0);
+  }
+  EXPECT_FALSE(Formed(*last));
+  EXPECT_THAT(last->status.text, HasSubstr("ranks of 64 jobs of this tenant are still joining"));
+  SimRank& first = Init(0, 2, 0);
+  SimRank& second = Init(1, 2, 1);
+  EXPECT_TRUE(Formed(first) && Formed(second)) << first.status.text << second.status.text;
+}
+
+}  // namespace named_rendezvous_test
+}  // namespace mccs
