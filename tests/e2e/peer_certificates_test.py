@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from lab_world import TIMEOUT_S, Lab, Running, call, cases, environment, eventually, program
+from lab_world import TIMEOUT_S, Lab, Running, call, cases, environment, eventually, foreign_environment, program
 
 STRANGER = "h9"
 FORGER = pathlib.Path(__file__).with_name("forge_unique_id.py")
@@ -116,7 +116,7 @@ class PeerCertificates(unittest.TestCase):
 
     def test_an_address_of_the_tenants_choice_is_not_dialed(self):
         victim, port = self.listener()
-        forged = self.lab.exec("h0", sys.executable, FORGER, "127.0.0.1", port)
+        forged = self.lab.exec("h0", sys.executable, FORGER, "127.0.0.1", port, env=foreign_environment())
         self.assertEqual(forged.returncode, 0, forged.stderr)
         self.assertTrue(forged.stdout.startswith("5 "), forged.stdout)  # ncclInvalidUsage
         self.assertIn(f"no daemon of this cluster made the unique id, which names the rendezvous address 127.0.0.1 port "
