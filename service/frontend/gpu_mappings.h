@@ -101,7 +101,9 @@ class GpuMappings final : public GpuAddressSpace {
     std::optional<absl::Status> result;  // nothing: in progress
     bool forgotten = false;
   };
-  absl::flat_hash_map<uint64_t, Copy> copies_;  // by number
+  // By number. Not a flat_hash_map: in its moves GCC takes an absent Status for an uninitialized
+  // one.
+  std::map<uint64_t, Copy> copies_;
 };
 
 }  // namespace mccs
