@@ -274,7 +274,7 @@ void AgentTable::SetNamedRendezvous(const agent::v1::NamedRendezvous& all) {
 }
 
 absl::Status AgentTable::AddFoundRendezvous(const agent::v1::FoundRendezvous& found) {
-  const auto sought = named_rendezvous_.sought();
+  const auto& sought = named_rendezvous_.sought();
   if (std::ranges::find(sought, found.id()) == sought.end()) return absl::OkStatus();  // It was.
   const absl::StatusOr<Endpoint> at = ParseEndpoint(found.peer_endpoint());
   if (!at.ok() || !IsNumericAddress(at->host)) {

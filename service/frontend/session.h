@@ -55,7 +55,7 @@ struct SessionEnvironment {
   LimitedWarnings* warnings = nullptr;
   DaemonCounters* counters = nullptr;  // null: not counted
   Endpoint endpoint;                   // where peers reach this daemon: written into unique ids
-  const IdKeys* id_keys = nullptr;     // null: unique ids are not signed, nor checked
+  const IdKeys* id_keys = nullptr;     // sign and check unique ids
   // Makes this daemon the rendezvous of an id derived from NCCL_COMM_ID.
   std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)>
       listen_for_environment_id;

@@ -108,7 +108,7 @@ absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUn
 }
 
 wire::UniqueIdReply Session::Signed(wire::UniqueId id) const {
-  if (env_.id_keys != nullptr) env_.id_keys->Sign(&id, env_.clock->Now());
+  env_.id_keys->Sign(&id, env_.clock->Now());
   wire::UniqueIdReply reply{};
   std::memcpy(reply.unique_id, &id, sizeof(id));
   return reply;
@@ -186,13 +186,12 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
                      ": it must be a numeric address and a port; the library resolves names "
                      "(NCCL_COMM_ID), the daemon does not"));
   }
-  if (env_.id_keys != nullptr) {
-    // The id of NCCL_COMM_ID is the library's: no daemon makes it.
-    if (join.id.guessable == 0) MCCS_RETURN_IF_ERROR(env_.id_keys->Check(join.id));
-    if (join.id.guessable != 0) env_.id_keys->Name(&join.id, identity().tenant);
-  }
-  if (join.id.guessable != 0 && request.rank == 0) {
-    MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));
+  if (join.id.guessable == 0) {
+    MCCS_RETURN_IF_ERROR(env_.id_keys->Check(join.id));
+  } else {  // The id of NCCL_COMM_ID is the library's: no daemon makes it.
+    env_.id_keys->Name(&join.id, identity().tenant);
+    if (request.rank == 0)
+      MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));
   }
   join.tenant = identity().tenant;
   join.ranks = request.ranks;

@@ -22,7 +22,8 @@ constexpr char kServerSide[kSideBytes] = "mccs server";
 
 }  // namespace
 
-std::array<uint8_t, kProofBytes> KeyedHash(const Secret& key, std::span<const uint8_t> text) {
+std::array<uint8_t, kProofBytes> KeyedHash(std::span<const uint8_t> key,
+                                           std::span<const uint8_t> text) {
   std::array<uint8_t, kProofBytes> hash;
   unsigned int length = 0;
   const uint8_t* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), text.data(),

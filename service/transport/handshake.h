@@ -104,7 +104,8 @@ static_assert(sizeof(PeerChallenge) == 64 && offsetof(PeerChallenge, nonce) == 1
               offsetof(PeerChallenge, proof) == 32 && std::is_trivially_copyable_v<PeerChallenge>);
 
 // HMAC-SHA256.
-std::array<uint8_t, kProofBytes> KeyedHash(const Secret& key, std::span<const uint8_t> text);
+std::array<uint8_t, kProofBytes> KeyedHash(std::span<const uint8_t> key,
+                                           std::span<const uint8_t> text);
 
 enum class ProofSide : uint8_t { kClient, kServer };
 

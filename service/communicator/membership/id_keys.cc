@@ -1,18 +1,17 @@
 #include "service/communicator/membership/id_keys.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "service/transport/handshake.h"
 
 namespace mccs {
 namespace {
@@ -22,7 +21,7 @@ constexpr std::string_view kForMac = "mccs unique id 1";
 constexpr std::string_view kForName = "mccs named id 1 ";
 static_assert(kForMac.size() == kForName.size());
 
-using Hash = std::array<uint8_t, 32>;
+using Hash = std::array<uint8_t, wire::kProofBytes>;
 using Mac = std::array<uint8_t, wire::kUniqueIdMacBytes>;
 
 wire::UniqueId WithoutMac(wire::UniqueId id) {
@@ -30,17 +29,14 @@ wire::UniqueId WithoutMac(wire::UniqueId id) {
   return id;
 }
 
-// HMAC-SHA256.
+std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 Hash HashOf(const std::string& key, std::string_view use, std::string_view text) {
   std::string all(use);
   all += text;
-  Hash hash;
-  unsigned int length = 0;
-  const uint8_t* const done =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const uint8_t*>(all.data()), all.size(), hash.data(), &length);
-  MCCS_CHECK(done != nullptr && length == hash.size());
-  return hash;
+  return wire::KeyedHash(BytesOf(key), BytesOf(all));
 }
 
 // Shortened.
