@@ -33,14 +33,6 @@ bool AllAnswered(const std::vector<SimRank*>& ranks, int departed = -1) {
   return true;
 }
 
-// The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
-wire::UniqueId IdAt(const std::string& address, bool resolved = true) {
-  wire::UniqueId id = MakeUniqueId(address, 5000, 0xc0ffee);
-  id.guessable = 1;
-  id.resolved = resolved ? 1 : 0;
-  return id;
-}
-
 class SimEnvironmentId : public testing::Test {
  protected:
   SimRank& Init(int host, const wire::UniqueId& id, int ranks, int rank) {
@@ -56,9 +48,9 @@ class SimEnvironmentId : public testing::Test {
 };
 
 TEST_F(SimEnvironmentId, RanksOfOneHostMeetByDifferentAddresses) {
-  SimRank& a = Init(0, IdAt("10.0.0.1"), 3, 0);
-  SimRank& b = Init(0, IdAt("10.0.7.1"), 3, 1);
-  SimRank& c = Init(1, IdAt("10.0.0.1"), 3, 2);
+  SimRank& a = Init(0, MakeEnvironmentId("10.0.0.1"), 3, 0);
+  SimRank& b = Init(0, MakeEnvironmentId("10.0.7.1"), 3, 1);
+  SimRank& c = Init(1, MakeEnvironmentId("10.0.0.1"), 3, 2);
   EXPECT_TRUE(Formed(a) && Formed(b) && Formed(c))
       << a.status.text << b.status.text << c.status.text;
   EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
@@ -66,19 +58,19 @@ TEST_F(SimEnvironmentId, RanksOfOneHostMeetByDifferentAddresses) {
 
 // Debian's /etc/hosts maps the machine's own name to 127.0.1.1.
 TEST_F(SimEnvironmentId, OtherHostsReachAHostThatResolvesItselfToLoopback) {
-  SimRank& a = Init(0, IdAt("127.0.1.1"), 2, 0);
-  SimRank& b = Init(1, IdAt("10.0.0.1"), 2, 1);
+  SimRank& a = Init(0, MakeEnvironmentId("127.0.1.1"), 2, 0);
+  SimRank& b = Init(1, MakeEnvironmentId("10.0.0.1"), 2, 1);
   EXPECT_TRUE(Formed(a) && Formed(b)) << a.status.text << b.status.text;
 }
 
 TEST_F(SimEnvironmentId, RejectsAddressOfAnotherHostForRankZero) {
-  SimRank& a = Init(0, IdAt("10.0.0.2"), 2, 0);
+  SimRank& a = Init(0, MakeEnvironmentId("10.0.0.2"), 2, 0);
   EXPECT_FALSE(Formed(a));
   EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must be an address of rank 0's host"));
 }
 
 TEST_F(SimEnvironmentId, RejectsUnresolvedName) {
-  SimRank& a = Init(0, IdAt("node-7"), 2, 0);
+  SimRank& a = Init(0, MakeEnvironmentId("node-7"), 2, 0);
   EXPECT_FALSE(Formed(a));
   EXPECT_THAT(a.status.text, HasSubstr("'node-7'"));
 }
@@ -148,7 +140,7 @@ TEST_F(SimDepartureDuringRoster, DepartedLeaderFailsTheOthers) {
 
 // With such an id, the communicator's id is in the roster, which the leader never used.
 TEST_F(SimDepartureDuringRoster, DepartedLeaderWithEnvironmentIdFailsTheOthers) {
-  const wire::UniqueId id = IdAt("10.0.0.1", /*resolved=*/false);
+  const wire::UniqueId id = MakeEnvironmentId("10.0.0.1", /*resolved=*/false);
   for (auto [seed, random] : Seeds(kSeeds)) {
     Join(seed, &id);
     tenants_[0]->Abort(*ranks_[0]);

@@ -15,19 +15,11 @@ using testing::HasSubstr;
 
 class SimNamedRendezvous : public testing::Test {
  protected:
-  // The library's message for NCCL_COMM_ID=name:5000 on a host where the name resolves to
-  // `address`.
-  static wire::UniqueId IdAt(const std::string& address) {
-    wire::UniqueId id = MakeUniqueId(address, 5000, 0xc0ffee);
-    id.guessable = 1;
-    id.resolved = 1;
-    return id;
-  }
   SimRank& Init(int host, int ranks, int rank, const std::string& tenant = "blue") {
     SimTenant& process = world_.AddTenant(host, tenant);
     EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
     // An address that no host has, another one on each host.
-    return process.Init(IdAt("10.9.9." + std::to_string(host)), ranks, rank);
+    return process.Init(MakeEnvironmentId("10.9.9." + std::to_string(host)), ranks, rank);
   }
   bool Formed(const SimRank& rank) {
     return world_.RunUntil([&] { return rank.answered; }) &&
@@ -90,7 +82,7 @@ TEST_F(SimNamedRendezvous, ATenantHasFewOpenOnes) {
   EXPECT_TRUE(world_.RunUntil([&] { return process.connected(); }));
   SimRank* last = nullptr;
   for (int i = 0; i <= kMaxNamedRendezvousPerTenant; ++i) {
-    wire::UniqueId id = IdAt("10.9.9.9");
+    wire::UniqueId id = MakeEnvironmentId("10.9.9.9");
     id.comm_id += static_cast<uint64_t>(i);
     last = &process.Init(id, 2, 0);
   }

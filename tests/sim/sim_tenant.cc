@@ -348,6 +348,13 @@ wire::UniqueId MakeUniqueId(const std::string& host, uint16_t port, uint64_t com
   return id;
 }
 
+wire::UniqueId MakeEnvironmentId(const std::string& address, bool resolved) {
+  wire::UniqueId id = MakeUniqueId(address, 5000, 0xc0ffee);
+  id.guessable = 1;
+  id.resolved = resolved ? 1 : 0;
+  return id;
+}
+
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
   wire::CommInit message{};
   std::memcpy(message.unique_id, &id, sizeof(id));

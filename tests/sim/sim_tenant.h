@@ -113,6 +113,8 @@ struct SimCaptureSlot {
 
 // The id of communicator `comm_id`, with its rendezvous at this address and port.
 wire::UniqueId MakeUniqueId(const std::string& host, uint16_t port, uint64_t comm_id);
+// The library's id for NCCL_COMM_ID=name:5000 on a host where the name resolves to `address`.
+wire::UniqueId MakeEnvironmentId(const std::string& address, bool resolved = true);
 // The request of one rank; its GPU's UUID is derived from the rank.
 wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
 
