@@ -28,7 +28,11 @@ void IntBuffer::Fill(int32_t value) {
 bool IntBuffer::Expect(int32_t value, const char* what, const Location& where) {
   if (!test_.Wait(stream_, where)) return false;
   std::vector<int32_t> now(count_);
-  CUDA_OK(test_, cudaMemcpy(now.data(), data_, count_ * sizeof(int32_t), cudaMemcpyDefault));
+  // Not on the legacy stream: it may share a hardware queue with the stream of another thread's
+  // rank on the same GPU, whose call waits for this thread's next one.
+  CUDA_OK(test_,
+          cudaMemcpyAsync(now.data(), data_, count_ * sizeof(int32_t), cudaMemcpyDefault, stream_));
+  if (!test_.Wait(stream_, where)) return false;
   for (size_t i = 0; test_.ok() && i < count_; ++i) {
     if (now[i] == value) continue;
     test_.ExpectEqual(value, now[i], std::string(what) + " at " + std::to_string(i), where);
