@@ -20,83 +20,30 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/bench"))
 
-from measuring import call, machine  # noqa: E402
+from measuring import machine  # noqa: E402
+from small_call_gaps import TIMEOUT_S, Lab, end_of, expect, processes, unstolen  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
 # Allowed difference from the longest gap alone.
 TARGET_MS = 5.0
 # Allowed 99th percentile, times that alone.
 TARGET_P99 = 2.0
-TIMEOUT_S = 120
 # Time for the kernel and the daemon to release 8 GiB.
 AFTERMATH_S = 5.0
 
 
-def processes(program, *words):
-    """Pids of the program's processes that have all words in their command line or environment."""
-    found = []
-    for directory in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            line = (directory / "cmdline").read_bytes().split(b"\0")
-            known = (directory / "cmdline").read_bytes() + (directory / "environ").read_bytes()
-        except OSError:
-            continue
-        if line[0].endswith(program.encode()) and all(word.encode() in known for word in words):
-            found.append(int(directory.name))
-    return found
-
-
-class Lab:
-    def __init__(self, programs):
-        self.name = f"gap-{os.getpid()}"
-        self.lab = programs / "mccs-lab"
-        call(self.lab, "up", "--name", self.name, "--hosts", 1, "--gpus", 2)
-        engines = processes("/mccsd", self.name)
-        if len(engines) != 1:
-            raise RuntimeError(f"found {len(engines)} processes of mccsd in lab {self.name}, expected 1")
-        self.engine = engines[0]
-
-    def down(self):
-        call(self.lab, "down", "--name", self.name)
-
-    def start(self, program, *arguments):
-        """Starts a program on the host, with its output in a pipe."""
-        return subprocess.Popen([str(a) for a in (self.lab, "exec", "--name", self.name, "h0", "--", BIN / program,
-                                                  *arguments)],
-                                stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
-
-
-def expect(process, line):
-    found = process.stdout.readline().strip()
-    if found != line:
-        raise RuntimeError(f"{process.args}: expected '{line}', got '{found}'")
-
-
-def end_of(calls):
-    """Waits for the end; returns the number of calls, the longest gap, the longest gap without steal time, and the
-    median and 99th percentile in milliseconds."""
-    output, _ = calls.communicate(timeout=TIMEOUT_S)
-    count, longest, unstolen, quantiles = output.strip().split("\n")
-    median, p99 = map(float, quantiles.split())
-    return {"calls": int(count), "longest": gap(longest), "unstolen": gap(unstolen), "median": median, "p99": p99}
-
-
-def gap(line):
-    return dict(zip(("ms", "caller", "engine", "stolen", "at"), map(float, line.split())))
-
-
 def alone(lab, seconds):
-    calls = lab.start("small_calls", seconds, "--engine", lab.engine)
+    calls = lab.start(BIN / "small_calls", seconds, "--engine", lab.engine)
     expect(calls, "begun")
     return end_of(calls)
 
 
 def beside(lab, gib, communicators, call_mib):
-    calls = lab.start("small_calls", TIMEOUT_S, "--engine", lab.engine)
+    calls = lab.start(BIN / "small_calls", TIMEOUT_S, "--engine", lab.engine)
     expect(calls, "begun")
     begun = time.monotonic()
     phases = {}
-    large = lab.start("large_neighbour", gib, "--communicators", communicators, "--call-mib", call_mib)
+    large = lab.start(BIN / "large_neighbour", gib, "--communicators", communicators, "--call-mib", call_mib)
     expect(large, "registered")
     phases["registered"] = time.monotonic() - begun
     expect(large, "worked")
@@ -119,10 +66,6 @@ def phase_of(gap, phases):
         if gap["at"] / 1e3 < phases[name]:
             return doing
     return "after its end"
-
-
-def unstolen(gap):
-    return max(0.0, gap["ms"] - gap["stolen"])
 
 
 def verdict(ours, theirs):
