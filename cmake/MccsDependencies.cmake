@@ -18,6 +18,7 @@ if(MCCS_WITH_GRPC)
   pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
   find_path(DTL_INCLUDE_DIR dtl/dtl.hpp REQUIRED)  # libdtl-dev has no CMake or pkg-config file
   find_package(nlohmann_json REQUIRED)
+  pkg_check_modules(CJOSE REQUIRED IMPORTED_TARGET cjose)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
 

@@ -20,11 +20,18 @@ std::vector<OperatorRole> ReadOperators(YamlReader* yaml) {
   for (YamlReader& entry : yaml->Children("operators")) {
     OperatorRole read;
     std::string role;
-    entry.Field("name", &read.name, Need::kRequired);
+    std::string token;
+    entry.Field("name", &read.name);
+    entry.Field("token", &token);
     entry.Field("role", &role, Need::kRequired);
     entry.Field("tenants", &read.tenants);
+    if (entry.Has("name") == entry.Has("token"))
+      entry.Reject("name",
+                   "an operator has a `name` (in certificates) or a `token` (the name in it)");
     if (const absl::Status name = CheckIdentityName(read.name); entry.Has("name") && !name.ok())
       entry.Reject("name", std::string(name.message()));
+    read.by_token = entry.Has("token");
+    if (read.by_token) read.name = token;
     const std::optional<Role> parsed = ParseRole(role);
     if (entry.Has("role") && !parsed.has_value())
       entry.Reject("role", absl::StrCat("unknown role '", role,
@@ -34,12 +41,32 @@ std::vector<OperatorRole> ReadOperators(YamlReader* yaml) {
       entry.Reject("tenants", "only a tenant-admin has tenants");
     if (read.role == Role::kTenantAdmin && read.tenants.empty())
       entry.Reject("role", "a tenant-admin needs `tenants`, a list of names of Tenants");
-    const bool again =
-        std::ranges::find(operators, read.name, &OperatorRole::name) != operators.end();
+    const bool again = std::ranges::any_of(operators, [&](const OperatorRole& other) {
+      return other.name == read.name && other.by_token == read.by_token;
+    });
     if (again) entry.Reject("name", absl::StrCat("operator ", read.name, " has a role already"));
     operators.push_back(std::move(read));
   }
   return operators;
+}
+
+void ReadTokens(YamlReader tokens, TokenRules* rules) {
+  tokens.Field("issuer", &rules->issuer);
+  tokens.Field("audience", &rules->audience);
+  tokens.Field("keys", &rules->keys);
+  tokens.Field("claim", &rules->claim);
+  const bool any = tokens.Has("issuer") || tokens.Has("audience") || tokens.Has("keys");
+  if (any && (rules->issuer.empty() || rules->audience.empty() || rules->keys.empty()))
+    tokens.Reject("issuer", "tokens need `issuer`, `audience` and `keys`");
+  if (rules->claim.empty()) tokens.Reject("claim", "`claim` is empty: expected sub or email");
+}
+
+void CheckTokens(YamlReader& yaml, const ControllerConfig& config) {
+  const bool named = std::ranges::any_of(config.operators, &OperatorRole::by_token);
+  if (named && config.tokens.empty())
+    yaml.Reject("operators", "an operator has a `token`: set `tokens`, whose tokens are accepted");
+  if (!config.tokens.empty() && config.tls.empty())
+    yaml.Reject("tokens", "tokens must not cross the network in plain: set `tls`");
 }
 
 // The reader collects errors.
@@ -62,6 +89,8 @@ void Read(YamlReader yaml, ControllerConfig* config) {
   ReadTlsFiles(std::move(tls), &config->tls);
   std::vector<OperatorRole> operators = ReadOperators(&yaml);
   if (yaml.Has("operators")) config->operators = std::move(operators);
+  ReadTokens(yaml.Child("tokens"), &config->tokens);
+  CheckTokens(yaml, *config);
   yaml.Field("insecure", &config->insecure);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Reject(key, std::string(status.message()));

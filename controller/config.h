@@ -14,6 +14,7 @@
 #include "base/yaml_config.h"
 #include "controller/state/operator_roles.h"
 #include "trust/tls_files.h"
+#include "trust/tokens/token_verifier.h"
 
 namespace mccs {
 
@@ -26,6 +27,7 @@ struct ControllerConfig {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   bool calibrate_costs = true;
   TlsFiles tls;
+  TokenRules tokens;  // empty: operators have certificates
   std::vector<OperatorRole> operators = {FirstOperator()};
   bool insecure = false;  // serve other machines without `tls`
 };

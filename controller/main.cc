@@ -140,14 +140,19 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
   return config;
 }
 
-// Whom the controller serves. Errors as of CheckTlsFiles and CheckKind.
+// Whom the controller serves. Errors as of CheckTlsFiles, CheckKind and TokenVerifier::Make.
 absl::StatusOr<std::unique_ptr<Access>> MakeAccess(const ControllerConfig& config,
                                                    const WallClock& clock) {
   if (config.tls.empty()) return std::make_unique<Access>(Access::Clients::kAnyone);
   MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
                         CheckTlsFiles(config.tls, clock.Now() / kNsPerSec));
   MCCS_RETURN_IF_ERROR(CheckKind(facts, Identity::Kind::kController, "mccs-controller"));
-  auto access = std::make_unique<Access>(Access::Clients::kProven, facts.identity.domain);
+  std::unique_ptr<TokenVerifier> tokens;
+  if (!config.tokens.empty()) {
+    MCCS_ASSIGN_OR_RETURN(tokens, TokenVerifier::Make(config.tokens));
+  }
+  auto access = std::make_unique<Access>(Access::Clients::kProven, facts.identity.domain,
+                                         std::move(tokens), &clock);
   access->SetOperators(config.operators);
   return access;
 }

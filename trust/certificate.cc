@@ -67,6 +67,17 @@ absl::StatusOr<CertificateFacts> ParseCertificate(std::string_view pem) {
   return FactsOf(certificate.get());
 }
 
+absl::StatusOr<std::string> TrustDomainOf(std::string_view pem) {
+  constexpr std::string_view kScheme = "spiffe://";
+  const OpensslPointer<X509> certificate = CertificateFromPem(pem);
+  if (certificate == nullptr)
+    return absl::InvalidArgumentError("there is no certificate in PEM (BEGIN CERTIFICATE)");
+  const std::string uri = UriOf(certificate.get());
+  const std::string_view text = uri;
+  return text.starts_with(kScheme) ? std::string(text.substr(kScheme.size()))
+                                   : std::string(kDefaultTrustDomain);
+}
+
 absl::Status CheckTime(const CertificateFacts& facts, int64_t now_s) {
   if (now_s >= facts.validity.from_s && now_s <= facts.validity.to_s) return absl::OkStatus();
   const bool early = now_s < facts.validity.from_s;

@@ -36,6 +36,10 @@ absl::StatusOr<CertificateFacts> FactsOf(const X509* certificate);
 // Of the first certificate in PEM. kInvalidArgument: there is none, or as FactsOf.
 absl::StatusOr<CertificateFacts> ParseCertificate(std::string_view pem);
 
+// The trust domain of an authority, by the SPIFFE id of its first certificate in PEM;
+// kDefaultTrustDomain if that has none. kInvalidArgument: there is no certificate.
+absl::StatusOr<std::string> TrustDomainOf(std::string_view pem);
+
 // kFailedPrecondition: it is not valid at this time; names subject, times and remedy.
 absl::Status CheckTime(const CertificateFacts& facts, int64_t now_s);
 

@@ -1,6 +1,8 @@
 #include "controller/api/access.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,19 @@
 #include "trust/grpc/credentials.h"
 
 namespace mccs {
+namespace {
+
+// Of the header "authorization: Bearer TOKEN".
+std::optional<std::string> BearerTokenOf(const grpc::ServerContextBase& context) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const auto found = context.client_metadata().find("authorization");
+  if (found == context.client_metadata().end()) return std::nullopt;
+  const std::string_view value(found->second.data(), found->second.size());
+  if (!value.starts_with(kScheme)) return std::nullopt;
+  return std::string(value.substr(kScheme.size()));
+}
+
+}  // namespace
 
 void Access::SetOperators(std::vector<OperatorRole> operators) {
   const std::lock_guard lock(mutex_);
@@ -31,25 +46,50 @@ absl::StatusOr<Identity> Access::IdentityOf(const grpc::AuthContext& context) co
   return *std::move(identity);
 }
 
-absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
-                                        const std::string& user) const {
-  Caller caller{.peer = context.peer(), .user = user, .role = FirstOperator()};
-  if (clients_ == Clients::kAnyone) return caller;
+absl::StatusOr<Access::Proven> Access::OperatorOf(const grpc::ServerContextBase& context) const {
+  const bool has_certificate = PeerOf(*context.auth_context()).has_value();
+  const std::optional<std::string> token = BearerTokenOf(context);
+  if (!has_certificate && token.has_value() && tokens_ != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(const std::string name,
+                          tokens_->NameIn(*token, clock_->Now() / kNsPerSec));
+    return Proven{name, /*by_token=*/true,
+                  absl::StrCat("token of ", name, " by ", tokens_->rules().issuer)};
+  }
+  if (!has_certificate && token.has_value()) {
+    return absl::UnauthenticatedError(
+        "this controller accepts no bearer tokens: use a certificate, or set `tokens` in "
+        "mccs-controller's configuration");
+  }
+  if (!has_certificate && tokens_ != nullptr) {
+    return absl::UnauthenticatedError(
+        "the client has neither a certificate nor a bearer token: give mccsctl --tls DIR with "
+        "tls.crt and tls.key, or --token FILE");
+  }
   MCCS_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(*context.auth_context()));
   if (identity.kind != Identity::Kind::kOperator) {
     return absl::PermissionDeniedError(
         absl::StrCat("the client's certificate is of ", ToString(identity),
                      ": the operators' API needs one of spiffe://", domain_, "/operator/NAME"));
   }
+  return Proven{identity.name, /*by_token=*/false, ToString(identity)};
+}
+
+absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
+                                        const std::string& user) const {
+  Caller caller{.peer = context.peer(), .user = user, .role = FirstOperator()};
+  if (clients_ == Clients::kAnyone) return caller;
+  MCCS_ASSIGN_OR_RETURN(const Proven proven, OperatorOf(context));
   const std::lock_guard lock(mutex_);
-  const auto known = std::ranges::find(operators_, identity.name, &OperatorRole::name);
+  const auto known = std::ranges::find_if(operators_, [&](const OperatorRole& each) {
+    return each.name == proven.name && each.by_token == proven.by_token;
+  });
   if (known == operators_.end()) {
     return absl::PermissionDeniedError(
-        absl::StrCat("operator ", identity.name,
+        absl::StrCat("operator ", proven.name, proven.by_token ? " (by token)" : "",
                      " has no role; one of viewer, tenant-admin and "
                      "admin is needed: add it to `operators` in mccs-controller's configuration"));
   }
-  caller.user = ToString(identity);
+  caller.user = proven.text;
   caller.role = *known;
   return caller;
 }

@@ -1,5 +1,6 @@
-// The clients that may call the controller. A client is who its certificate says (trust/grpc/credentials.h);
-// the roles of operators come from the configuration.
+// The clients that may call the controller. A client is who its certificate says
+// (trust/grpc/credentials.h), or, for operators, its bearer token; the roles of operators come from
+// the configuration.
 //
 // THREAD: any.
 #ifndef MCCS_CONTROLLER_API_ACCESS_H_
@@ -8,15 +9,19 @@
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/server_context.h>
 
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "controller/state/catalog.h"
 #include "controller/state/operator_roles.h"
 #include "trust/identity.h"
+#include "trust/tokens/token_verifier.h"
 
 namespace mccs {
 
@@ -25,9 +30,14 @@ class Access {
   enum class Clients { kAnyone, kProven };
 
   // kAnyone: connections have no TLS, and everybody may do everything. `domain`: of the
-  // controller's certificate.
-  explicit Access(Clients clients, std::string domain = "")
-      : clients_(clients), domain_(std::move(domain)) {}
+  // controller's certificate. `tokens`: null: operators need certificates. LIFETIME: `clock`
+  // outlives it.
+  explicit Access(Clients clients, std::string domain = "",
+                  std::unique_ptr<TokenVerifier> tokens = nullptr, const WallClock* clock = nullptr)
+      : clients_(clients), domain_(std::move(domain)), tokens_(std::move(tokens)), clock_(clock) {}
+
+  // Whether clients may have no certificate.
+  bool accepts_tokens() const { return tokens_ != nullptr; }
 
   // Replaces all roles. An operator without a role may do nothing.
   void SetOperators(std::vector<OperatorRole> operators);
@@ -41,10 +51,19 @@ class Access {
   absl::Status CheckHost(const grpc::AuthContext& context, const std::string& host) const;
 
  private:
+  // An operator and what proves that.
+  struct Proven {
+    std::string name;
+    bool by_token = false;
+    std::string text;  // for the audit log
+  };
   absl::StatusOr<Identity> IdentityOf(const grpc::AuthContext& context) const;
+  absl::StatusOr<Proven> OperatorOf(const grpc::ServerContextBase& context) const;
 
   const Clients clients_;
   const std::string domain_;
+  const std::unique_ptr<TokenVerifier> tokens_;
+  const WallClock* const clock_;
   mutable std::mutex mutex_;  // guards operators_
   std::vector<OperatorRole> operators_;
 };

@@ -57,7 +57,11 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   // To estimate the bandwidth, gRPC would send a ping for each small message that it reads.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddListeningPort(
-      address, tls.empty() ? grpc::InsecureServerCredentials() : TlsServerCredentials(tls),
+      address,
+      tls.empty()
+          ? grpc::InsecureServerCredentials()
+          : TlsServerCredentials(tls, access->accepts_tokens() ? ClientCertificate::kOptional
+                                                               : ClientCertificate::kRequired),
       &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);

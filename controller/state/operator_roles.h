@@ -32,14 +32,15 @@ std::optional<Role> ParseRole(std::string_view name);
 struct OperatorRole {
   std::string name;
   Role role = Role::kViewer;
-  std::vector<std::string> tenants;  // kTenantAdmin
+  std::vector<std::string> tenants = {};  // kTenantAdmin
+  bool by_token = false;  // a token proves the name, which is not one in certificates then
 
   friend bool operator==(const OperatorRole&, const OperatorRole&) = default;
 };
 
 // The operator without a configuration: `mccs-controller init-ca` makes its certificate.
 inline constexpr char kFirstOperator[] = "admin";
-inline OperatorRole FirstOperator() { return {kFirstOperator, Role::kAdmin, {}}; }
+inline OperatorRole FirstOperator() { return {.name = kFirstOperator, .role = Role::kAdmin}; }
 
 // kPermissionDenied names the object and the role that the change needs. `before`: the objects that
 // `change` was planned for.

@@ -4,32 +4,57 @@
 
 #include <chrono>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/status_macros.h"
 #include "proto/message_limits.h"
 #include "proto/operator.grpc.pb.h"
 #include "trust/certificate_directory.h"
+#include "trust/files.h"
 #include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
 
-// Null: `target` has a certificate that cannot be used, for the reason in `why`.
-std::shared_ptr<grpc::Channel> MakeChannel(const ControllerTarget& target, absl::Status* why) {
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (!target.tls.empty()) {
-    const TlsFiles files = TlsFilesIn(target.tls);
-    const absl::StatusOr<CertificateFacts> facts =
-        CheckTlsFiles(files, SystemWallClock().Now() / kNsPerSec);
-    *why = facts.ok() ? CheckKind(*facts, Identity::Kind::kOperator, "mccsctl") : facts.status();
-    if (!why->ok()) return nullptr;
-    credentials = TlsChannelCredentials(files, facts->identity.domain);
+using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
+
+absl::StatusOr<Credentials> CertificateCredentials(const TlsFiles& files) {
+  MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
+                        CheckTlsFiles(files, SystemWallClock().Now() / kNsPerSec));
+  MCCS_RETURN_IF_ERROR(CheckKind(facts, Identity::Kind::kOperator, "mccsctl"));
+  return TlsChannelCredentials(files, facts.identity.domain);
+}
+
+absl::StatusOr<Credentials> TokenCredentials(const ControllerTarget& target) {
+  if (target.tls.empty()) {
+    return absl::InvalidArgumentError(
+        "a token must not cross the network in plain: name a directory with the authority's "
+        "certificate, ca.crt, with --tls DIR or MCCS_TLS");
   }
+  const std::string authority = TlsFilesIn(target.tls).authority;
+  MCCS_ASSIGN_OR_RETURN(const std::string pem, ReadTextFile("the authority's file", authority));
+  MCCS_ASSIGN_OR_RETURN(const std::string domain, TrustDomainOf(pem));
+  MCCS_ASSIGN_OR_RETURN(const std::string token, ReadTextFile("the token's file", target.token));
+  return TokenChannelCredentials(authority, domain, std::string(absl::StripAsciiWhitespace(token)));
+}
+
+absl::StatusOr<Credentials> CredentialsFor(const ControllerTarget& target) {
+  if (!target.token.empty()) return TokenCredentials(target);
+  if (!target.tls.empty()) return CertificateCredentials(TlsFilesIn(target.tls));
+  return grpc::InsecureChannelCredentials();
+}
+
+// Null: `target` has credentials that cannot be used, for the reason in `why`.
+std::shared_ptr<grpc::Channel> MakeChannel(const ControllerTarget& target, absl::Status* why) {
+  const absl::StatusOr<Credentials> credentials = CredentialsFor(target);
+  *why = credentials.status();
+  if (!why->ok()) return nullptr;
   grpc::ChannelArguments arguments;
   // Ignore http_proxy: the controller is not behind a web proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxReplyBytes);
-  return grpc::CreateCustomChannel(target.address, credentials, arguments);
+  return grpc::CreateCustomChannel(target.address, *credentials, arguments);
 }
 
 // Timeout of a call.

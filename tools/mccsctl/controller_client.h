@@ -17,6 +17,8 @@ namespace mccs {
 struct ControllerTarget {
   std::string address = "127.0.0.1:7500";  // host:port
   std::string tls = {};  // directory of the operator's certificate; empty: connect without TLS
+  // File of a bearer token, which takes the place of the certificate: of `tls` only ca.crt is used.
+  std::string token = {};
   // Of each call; nothing: ControllerClient's limits.
   std::optional<double> timeout_s = {};
 };
@@ -39,7 +41,8 @@ class ControllerClient {
   ~ControllerClient();
 
   // Errors of all calls:
-  // Those of CheckTlsFiles and CheckKind: the operator's certificate cannot be used.
+  // Those of CheckTlsFiles and CheckKind: the operator's certificate cannot be used. Likewise the
+  // token.
   // kUnavailable: cannot connect to the address, which the message names.
   // kDeadlineExceeded: no reply in time; the controller may still execute the call.
   // Else the controller's own status.

@@ -130,6 +130,12 @@ void Declare(CLI::App* app, Options* options) {
          "controller without TLS)")
       ->type_name("DIR")
       ->envname("MCCS_TLS");
+  app->add_option(
+         "--token", options->controller.token,
+         "File of a bearer token that proves who you are, in place of a certificate; of --tls only "
+         "ca.crt is used then")
+      ->type_name("FILE")
+      ->envname("MCCS_TOKEN_FILE");
   AddSecondsOption(
       app, "--timeout", CLI::Range(kShortestTimeout, kLongestTimeout),
       absl::StrCat("Timeout of a call, in seconds (default ", ControllerClient::kCallSeconds,

@@ -52,6 +52,15 @@ std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> Watch(const 
       files.key, files.certificate, files.authority, kRefreshSeconds);
 }
 
+std::shared_ptr<grpc::ChannelCredentials> ToController(
+    grpc::experimental::TlsChannelCredentialsOptions options, const std::string& domain) {
+  options.set_verify_server_certs(true);
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(domain));
+  return grpc::experimental::TlsCredentials(options);
+}
+
 void WatchBoth(grpc::experimental::TlsCredentialsOptions* options) {
   options->watch_root_certs();
   options->watch_identity_key_cert_pairs();
@@ -59,10 +68,13 @@ void WatchBoth(grpc::experimental::TlsCredentialsOptions* options) {
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files) {
+std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files,
+                                                              ClientCertificate clients) {
   grpc::experimental::TlsServerCredentialsOptions options(Watch(files));
   WatchBoth(&options);
-  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.set_cert_request_type(clients == ClientCertificate::kRequired
+                                    ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   options.set_certificate_verifier(std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
   return grpc::experimental::TlsServerCredentials(options);
 }
@@ -72,11 +84,19 @@ std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsFiles& 
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(Watch(files));
   WatchBoth(&options);
-  options.set_verify_server_certs(true);
-  options.set_check_call_host(false);
-  options.set_certificate_verifier(
-      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(domain));
-  return grpc::experimental::TlsCredentials(options);
+  return ToController(std::move(options), domain);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TokenChannelCredentials(const std::string& authority,
+                                                                  const std::string& domain,
+                                                                  const std::string& token) {
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(
+      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(authority,
+                                                                           kRefreshSeconds));
+  options.watch_root_certs();
+  return grpc::CompositeChannelCredentials(ToController(std::move(options), domain),
+                                           grpc::AccessTokenCredentials(token));
 }
 
 std::optional<Identity> PeerOf(const grpc::AuthContext& context) {

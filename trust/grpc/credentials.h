@@ -13,20 +13,30 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "trust/identity.h"
 #include "trust/tls_files.h"
 
 namespace mccs {
 
-// REQUIRES: CheckTlsFiles has accepted the files. A client must have a certificate of the
-// authority; its kind is the service's to check (PeerOf).
-std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files);
+enum class ClientCertificate { kRequired, kOptional };
+
+// REQUIRES: CheckTlsFiles has accepted the files. A client's certificate must be of the authority;
+// its kind, and whether it has one, is the service's to check (PeerOf).
+std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(
+    const TlsFiles& files, ClientCertificate clients = ClientCertificate::kRequired);
 
 // REQUIRES: as above. The server must be the controller of this trust domain: the address by which
 // it is reached proves nothing.
 std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsFiles& files,
                                                                 const std::string& domain);
+
+// For a client that has the file of the authority only, and proves who it is by a bearer token in
+// each call. REQUIRES: CheckAuthority has accepted the file.
+std::shared_ptr<grpc::ChannelCredentials> TokenChannelCredentials(const std::string& authority,
+                                                                  const std::string& domain,
+                                                                  const std::string& token);
 
 // The client of a call, as its certificate proves; nothing: the connection has no TLS, or the
 // certificate no identity.

@@ -15,6 +15,7 @@
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/trust/new_certificates.h"
+#include "tests/unit/trust/token_provider.h"
 #include "trust/grpc/credentials.h"
 
 namespace mccs {
@@ -54,23 +55,28 @@ class AccessTest : public testing::Test {
         ->ListHosts(&context, {}, &reply)
         .error_message();
   }
-  std::string WhyNoChange(const TlsFiles& files) {
+  std::string WhyNoChange(const TlsFiles& files) { return WhyNoChangeOn(Connect(files)); }
+  static std::string WhyNoChangeOn(const std::shared_ptr<grpc::Channel>& channel) {
     grpc::ClientContext context;
     SetDeadline(&context);
     control::v1::ApplyRequest request;
     request.mutable_caller()->set_user("somebody@else");
     request.add_files()->set_text(TenantDocument("a", 1));
     control::v1::ChangeReply reply;
-    return control::v1::Operator::NewStub(Connect(files))
+    return control::v1::Operator::NewStub(channel)
         ->Apply(&context, request, &reply)
         .error_message();
   }
   // Registers as `host`, and returns the reason why the controller ends the stream; empty: it has
   // registered.
   std::string WhyNotRegistered(const TlsFiles& files, const std::string& host) {
+    return WhyNotRegisteredOn(Connect(files), host);
+  }
+  static std::string WhyNotRegisteredOn(const std::shared_ptr<grpc::Channel>& channel,
+                                        const std::string& host) {
     grpc::ClientContext context;
     SetDeadline(&context);
-    const auto stream = agent::v1::AgentHub::NewStub(Connect(files))->Attach(&context);
+    const auto stream = agent::v1::AgentHub::NewStub(channel)->Attach(&context);
     stream->Write(Registration(MakeHost(host)));
     agent::v1::ToAgent reply;
     if (stream->Read(&reply) && reply.has_registered()) {
@@ -129,6 +135,71 @@ TEST_F(AccessTest, OnlyAHostRegistersAsItself) {
                     HasSubstr("registers as host h0"), HasSubstr("spiffe://mccs/host/h0")));
   EXPECT_THAT(WhyNotRegistered(Operator("admin"), "h0"),
               HasSubstr("certificate is of spiffe://mccs/operator/admin"));
+}
+
+// A controller that also accepts tokens.
+class TokenAccessTest : public AccessTest {
+ protected:
+  TokenAccessTest() {
+    auto tokens = TokenVerifier::Make({.issuer = TokenProvider::kIssuer,
+                                       .audience = "mccs",
+                                       .keys = cluster_.Write("jwks.json", provider_.KeySet())});
+    MCCS_CHECK(tokens.ok());
+    with_tokens_ = std::make_unique<Access>(Access::Clients::kProven, "mccs", *std::move(tokens),
+                                            &wall_clock_);
+    with_tokens_->SetOperators({{.name = "admin", .role = Role::kAdmin},
+                                {.name = "alice", .role = Role::kAdmin, .by_token = true}});
+    auto server = ControllerServer::Start("127.0.0.1:0", cluster_.Controller(), with_tokens_.get(),
+                                          &coordinator_, catalog_.get());
+    MCCS_CHECK(server.ok());
+    server_ = *std::move(server);
+  }
+
+  // Empty: the change was made.
+  std::string WhyNoChangeBy(const std::string& token) {
+    return WhyNoChangeOn(
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                            TokenChannelCredentials(cluster_.Path("ca"), "mccs", token)));
+  }
+  std::string TokenOf(const std::string& name) {
+    return provider_.Sign(TokenProvider::Claims(name, cluster_.now_s()));
+  }
+
+  const TokenProvider provider_{TokenProvider::KeyKind::kEc};
+  std::unique_ptr<Access> with_tokens_;
+};
+
+TEST_F(TokenAccessTest, ATokenTakesThePlaceOfACertificate) {
+  EXPECT_EQ(WhyNoChangeBy(TokenOf("alice")), "");
+  EXPECT_EQ(catalog_->Audit(1)->front().user, "token of alice by https://login.example.com");
+  EXPECT_EQ(WhyNoChange(Operator("admin")), "");
+}
+
+// The provider may let people choose their names.
+TEST_F(TokenAccessTest, ANameInATokenIsNotOneInACertificate) {
+  EXPECT_THAT(WhyNoChangeBy(TokenOf("admin")), HasSubstr("admin (by token) has no role"));
+  EXPECT_THAT(WhyNoChange(Operator("alice")), HasSubstr("alice has no role"));
+}
+
+TEST_F(TokenAccessTest, AFalseTokenOpensNothing) {
+  const TokenProvider stranger(TokenProvider::KeyKind::kEc);
+  EXPECT_THAT(WhyNoChangeBy(stranger.Sign(TokenProvider::Claims("alice", cluster_.now_s()))),
+              HasSubstr("no key in"));
+  EXPECT_THAT(WhyNoChangeBy("rubbish"), HasSubstr("no signed JSON Web Token"));
+}
+
+TEST_F(TokenAccessTest, ATokenRegistersNoHost) {
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                          TokenChannelCredentials(cluster_.Path("ca"), "mccs", TokenOf("alice")));
+  EXPECT_THAT(WhyNotRegisteredOn(channel, "h0"), HasSubstr("no SPIFFE id"));
+}
+
+TEST_F(AccessTest, AControllerWithoutTokensDemandsACertificate) {
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                          TokenChannelCredentials(cluster_.Path("ca"), "mccs", "a.b.c"));
+  EXPECT_NE(WhyNoChangeOn(channel), "");
 }
 
 }  // namespace access_test

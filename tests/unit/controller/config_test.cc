@@ -51,6 +51,31 @@ TEST(ControllerConfig, ReportsInvalidValuesWithTheirPlaces) {
   EXPECT_THAT(text, HasSubstr("yaml:5:17: invalid address 'x'"));
 }
 
+TEST(ControllerConfig, OperatorsHaveANameInCertificatesOrInTokens) {
+  const std::string tls = "tls: {authority: /a, certificate: /b, key: /c}\n";
+  const std::string tokens = "tokens: {issuer: i, audience: a, keys: /k, claim: email}\n";
+  ControllerConfig config;
+  const absl::Status status = Read(
+      tls + tokens + "operators: [{name: a, role: viewer}, {token: a, role: admin}]\n", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.tokens, (TokenRules{"i", "a", "/k", "email"}));
+  ASSERT_EQ(config.operators.size(), 2u);
+  EXPECT_FALSE(config.operators[0].by_token);
+  EXPECT_TRUE(config.operators[1].by_token);
+  for (const auto& [text, problem] :
+       {std::pair{tls + tokens + "operators: [{name: a, token: b, role: viewer}]", "or a `token`"},
+        {tls + tokens + "operators: [{role: viewer}]", "or a `token`"},
+        {tls + tokens + "operators: [{token: a, role: viewer}, {token: a, role: admin}]",
+         "has a role already"},
+        {tls + "operators: [{token: a, role: viewer}]", "set `tokens`"},
+        {tls + "tokens: {issuer: i}", "`issuer`, `audience` and `keys`"},
+        {tls + "tokens: {issuer: i, audience: a, keys: /k, claim: ''}", "`claim` is empty"},
+        {tokens, "set `tls`"}}) {
+    ControllerConfig other;
+    EXPECT_THAT(std::string(Read(text, &other).message()), HasSubstr(problem)) << text;
+  }
+}
+
 TEST(ControllerConfig, AddressesToListenOnAreChecked) {
   for (const char* good : {"0.0.0.0:7500", "[::]:0", "localhost:65535"}) {
     EXPECT_TRUE(CheckListenAddress(good).ok()) << good;
