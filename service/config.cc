@@ -35,6 +35,13 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   lanes.Field("slots", &config->lanes.slots);
   lanes.Bytes("slot_bytes", &slot_bytes);
   lanes.Field("skew", &config->skew);
+  std::string encryption = "off";
+  lanes.Field("encryption", &encryption);
+  config->encrypts_lanes = encryption == "on";
+  if (encryption != "on" && encryption != "off") {
+    lanes.Reject("encryption",
+                 absl::StrCat("'encryption' is '", encryption, "': expected on or off"));
+  }
   if (config->channels < 1 || config->channels > kMaxChannels) {
     lanes.Reject("channels", absl::StrCat("'channels': expected 1 to ", kMaxChannels));
   }
@@ -197,6 +204,21 @@ void ReadTransport(YamlReader& yaml, Config* config) {
   }
 }
 
+void CheckEncryption(YamlReader& yaml, const Config& config) {
+  if (!config.encrypts_lanes) return;
+  if (config.tls.empty()) {
+    yaml.Reject(
+        "lanes",
+        "'lanes.encryption' is on, but this host has no certificate to encrypt with: set `tls`");
+  }
+  if (config.transport == TransportChoice::kRdma) {
+    yaml.Reject(
+        "lanes",
+        "'lanes.encryption' is on, but lanes over RDMA are not encrypted: set `transport: tcp`, "
+        "or protect the network below MCCS and set the encryption off");
+  }
+}
+
 // The reader collects errors.
 Config Read(YamlReader yaml, EndpointResolver resolve) {
   Config config;
@@ -225,6 +247,7 @@ Config Read(YamlReader yaml, EndpointResolver resolve) {
   ReadMarkings(yaml, &config.dscp);
   ReadDevice(yaml, &config);
   ReadTransport(yaml, &config);
+  CheckEncryption(yaml, config);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {
     config.log_level = *level;

@@ -47,6 +47,7 @@ struct Config {
   DeviceChoice device = DeviceChoice::kHost;
   int channels = 2;
   LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
+  bool encrypts_lanes = false;  // `lanes: {encryption: on}`
   uint32_t skew = 6;
   ChoiceParameters algorithms;
   BufferLimits buffers;

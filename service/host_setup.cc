@@ -19,7 +19,8 @@ absl::StatusOr<OpenedRdma> OpenTransport(const Config& config, const RdmaSurvey&
                                          Random& random, const Clock& clock, Log& log) {
   OpenedRdma tcp;
   tcp.description = "tcp (`transport: tcp`)";
-  if (config.transport == TransportChoice::kTcp) return tcp;
+  if (config.encrypts_lanes) tcp.description = "tcp, encrypted (`lanes: {encryption: on}`)";
+  if (config.transport == TransportChoice::kTcp || config.encrypts_lanes) return tcp;
   std::string why = WhyNoRdma(survey);
   if (why.empty()) {
     absl::StatusOr<OpenedRdma> opened =

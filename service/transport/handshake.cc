@@ -105,6 +105,12 @@ absl::StatusOr<Preamble> FromWire(const wire::PeerHello& hello) {
                   .to_host = HostIndex(hello.to_host)};
 }
 
+// Whether this host makes only secure connections for this.
+bool IsSecured(const Preamble& preamble, const PeerSecurity* security) {
+  if (security == nullptr) return false;
+  return preamble.purpose != ConnectionPurpose::kLane || security->secures_lanes();
+}
+
 std::string Printable(const void* data, size_t size) {
   std::string text;
   const auto* bytes = static_cast<const unsigned char*>(data);
@@ -153,9 +159,7 @@ ClientHandshake::ClientHandshake(std::unique_ptr<Connection> connection, const P
       secret_(secret),
       deadline_(deadline),
       security_(security),
-      state_(security != nullptr && preamble.purpose != ConnectionPurpose::kLane
-                 ? State::kSendMarker
-                 : State::kSendHello),
+      state_(IsSecured(preamble, security) ? State::kSendMarker : State::kSendHello),
       hello_(ToWire(preamble, random)) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs now) {
@@ -246,8 +250,10 @@ absl::Status ClientHandshake::CheckChallenge() const {
       return absl::NotFoundError("the peer does not know the communicator");
     case wire::PeerVerdict::kNotSecure:
       return absl::UnauthenticatedError(absl::StrCat(
-          "the peer accepts only daemons with a certificate of its cluster; set `tls` in mccsd's ",
-          "configuration on this host"));
+          preamble_.purpose == ConnectionPurpose::kLane
+              ? "the peer accepts only encrypted lanes; set `lanes: {encryption: on}`"
+              : "the peer accepts only daemons with a certificate of its cluster; set `tls`",
+          " in mccsd's configuration on this host"));
     default:
       return absl::PermissionDeniedError("the peer rejected the connection; see its log");
   }
@@ -361,13 +367,13 @@ absl::StatusOr<bool> ServerHandshake::Secure() {
 }
 
 absl::Status ServerHandshake::CheckSecurity(const Preamble& preamble) const {
-  const bool lane = preamble.purpose == ConnectionPurpose::kLane;
-  if (lane && secured_ != nullptr)
-    return absl::InvalidArgumentError("the peer requests a lane on a secure connection");
-  if (lane || secured_ != nullptr || security_ == nullptr) return absl::OkStatus();
+  if (secured_ != nullptr || !IsSecured(preamble, security_)) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("the peer requests a ", ToString(preamble),
-                   " without a certificate; set `tls` in mccsd's configuration on that host"));
+                   preamble.purpose == ConnectionPurpose::kLane
+                       ? " without encryption; set `lanes: {encryption: on}`"
+                       : " without a certificate; set `tls`",
+                   " in mccsd's configuration on that host"));
 }
 
 // Detects a foreign protocol from the first bytes, before a whole hello or the deadline.

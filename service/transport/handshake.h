@@ -1,6 +1,7 @@
 // The handshake of two daemons at the start of a connection. It verifies that they speak the same
 // protocol and that both have the communicator's secret. Where daemons have certificates, control
-// links are secure from their first bytes on (peer_security.h).
+// links are secure from their first bytes on (peer_security.h), and lanes if the configuration
+// demands it.
 //
 // clang-format off
 //   ClientHandshake:  kSendMarker → kSendHello → kAwaitChallenge → kSendProof → done
@@ -46,12 +47,12 @@ namespace mccs::wire {
 //   Proof                                 ──►
 //   … as defined by the purpose           ◄─►    … from here on
 //
-// On a secure control link kSecureMagic comes first, in plain, and all of this after it in TLS.
+// On a secure connection kSecureMagic comes first, in plain, and all of this after it in TLS.
 //
 // Each proof is an HMAC-SHA256, keyed with the communicator's secret, over a label of the
 // direction, the whole PeerHello and the server's nonce. So each side knows that the other has the
-// secret now, for this connection. Lanes are not encrypted: an attacker on the network path can
-// change the bytes that follow.
+// secret now, for this connection. Without TLS an attacker on the network path can change the bytes
+// that follow.
 //
 // Little-endian, no padding.
 static_assert(std::endian::native == std::endian::little);

@@ -15,8 +15,9 @@ namespace mccs {
 
 // A connection whose bytes only its two ends can read or change. Its first calls of Read and Write
 // make the handshake; until it is complete they would block. A Write that took only a part of its
-// bytes must be repeated with the rest. Besides kUnavailable, kUnauthenticated: the other end is
-// no daemon of the cluster, or does not take this one for one; names the certificate.
+// bytes must be repeated with the rest, or with the beginning of the rest. Besides kUnavailable,
+// kUnauthenticated: the other end is no daemon of the cluster, or does not take this one for one;
+// names the certificate.
 class SecureConnection : public Connection {
  public:
   // The other end's host; empty until it is proven. The first byte that is read comes later.
@@ -29,6 +30,8 @@ class PeerSecurity {
   enum class End : uint8_t { kClient, kServer };
 
   virtual ~PeerSecurity() = default;
+  // This host's lanes are secure connections, too: it opens and accepts no others.
+  virtual bool secures_lanes() const { return false; }
   // Takes an open connection, or one that is being opened, at its current byte.
   virtual std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
                                                    End end) = 0;

@@ -1,5 +1,6 @@
 // The transport contract over loopback sockets.
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "base/reactor.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
+#include "service/transport/tls/tls_connection.h"
 #include "tests/contract/transport_acknowledgement_contract.h"
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_gate_contract.h"
@@ -15,13 +17,18 @@
 #include "tests/contract/transport_slotless_contract.h"
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/unit/device/process_memory.h"
+#include "tests/unit/trust/new_certificates.h"
 
 namespace mccs {
 namespace socket_transport_test {
 
 class SocketWorld final : public TransportWorld {
  public:
-  explicit SocketWorld(std::string host) : host_(std::move(host)) {
+  explicit SocketWorld(std::string host, bool encrypted = false) : host_(std::move(host)) {
+    if (encrypted) {
+      certificates_.emplace();
+      context_ = *MakeTlsContext(certificates_->Host("h1"), certificates_->now_s());
+    }
     absl::StatusOr<std::unique_ptr<Listener>> listener =
         network_.Listen({.host = host_, .port = 0});
     MCCS_CHECK(listener.ok());
@@ -38,7 +45,8 @@ class SocketWorld final : public TransportWorld {
       absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
       MCCS_CHECK(receiver.ok());
       if (*receiver != nullptr) {
-        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
+        return certificates_.has_value() ? Secured(*std::move(sender), *std::move(receiver))
+                                         : Ends{*std::move(sender), *std::move(receiver)};
       }
     }
   }
@@ -46,7 +54,26 @@ class SocketWorld final : public TransportWorld {
   void Advance() override { network_.Poll(); }
 
  private:
+  // As lanes get them: after the handshake.
+  Ends Secured(std::unique_ptr<Connection> sender, std::unique_ptr<Connection> receiver) {
+    auto client =
+        std::make_unique<TlsConnection>(std::move(sender), context_, PeerSecurity::End::kClient);
+    auto server =
+        std::make_unique<TlsConnection>(std::move(receiver), context_, PeerSecurity::End::kServer);
+    while (client->handshaking() || server->handshaking()) {
+      for (TlsConnection* end : {client.get(), server.get()}) {
+        std::byte none;
+        const iovec piece{.iov_base = &none, .iov_len = sizeof(none)};
+        MCCS_CHECK(*end->Read({&piece, 1}) == 0);
+      }
+      network_.Poll();
+    }
+    return {.sender = std::move(client), .receiver = std::move(server)};
+  }
+
   const std::string host_;
+  std::optional<NewCertificates> certificates_;  // of encrypted connections
+  TlsContext context_;
   std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
   SocketNetwork network_{*reactor_};
   StreamTransport transport_;
@@ -56,7 +83,10 @@ class SocketWorld final : public TransportWorld {
 const auto kWorlds = testing::Values(
     TransportWorldMaker{"IPv4",
                         [](uint64_t) { return std::make_unique<SocketWorld>("127.0.0.1"); }},
-    TransportWorldMaker{"IPv6", [](uint64_t) { return std::make_unique<SocketWorld>("::1"); }});
+    TransportWorldMaker{"IPv6", [](uint64_t) { return std::make_unique<SocketWorld>("::1"); }},
+    TransportWorldMaker{"Encrypted", [](uint64_t) {
+                          return std::make_unique<SocketWorld>("127.0.0.1", /*encrypted=*/true);
+                        }});
 std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
   return info.param.name;
 }

@@ -130,6 +130,15 @@ class PeerCertificates(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_not_connected(victim)
 
+    def test_encrypted_lanes(self):
+        config = pathlib.Path(self.directory) / "mccsd.yaml"
+        config.write_text("lanes: {encryption: on}\n")
+        with Lab(hosts=2, gpus=2, name="encrypted", mccsd_config=config) as lab:
+            done = lab.run(program("collective_perf"), "-b", "8", "-e", "16M", "-f", "128")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            hosts = call(*lab.mccsctl(), "get", "hosts")
+            self.assertIn("tcp, encrypted", hosts.stdout, hosts.stderr)
+
     def test_a_renewed_certificate_is_used_without_restart(self):
         pids = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}
         renewed = call(program("mccs-controller"), "issue-certificate", self.certificates, "--host", "h0", "--days", "3")

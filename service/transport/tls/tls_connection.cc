@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +16,11 @@
 namespace mccs {
 namespace {
 
-constexpr size_t kFeedBytes = 16 << 10;
-// Of one TLS record.
+// Of a TLS record.
 constexpr size_t kRecordBytes = 16 << 10;
+// Read and sent by one call of the connection below.
+constexpr size_t kFeedBytes = 4 * kRecordBytes;
+constexpr size_t kMostAhead = 4 * kRecordBytes;
 
 constexpr char kRemedy[] =
     "; give each host a certificate of the cluster's authority (mccs-controller issue-certificate)";
@@ -25,15 +28,16 @@ constexpr char kRemedy[] =
 }  // namespace
 
 TlsConnection::TlsConnection(std::unique_ptr<Connection> connection, const TlsContext& context,
-                             PeerSecurity::End end)
+                             PeerSecurity::End end, uint64_t records_per_key)
     : below_(std::move(connection)),
       own_(context.own),
-      ssl_(SSL_new(context.ssl.get())),
-      received_(BIO_new(BIO_s_mem())),
-      encrypted_(BIO_new(BIO_s_mem())) {
-  MCCS_CHECK(ssl_ != nullptr && received_ != nullptr && encrypted_ != nullptr);
-  BIO_set_mem_eof_return(received_, -1);  // Empty means: not yet.
-  SSL_set_bio(ssl_.get(), received_, encrypted_);
+      records_per_key_(records_per_key),
+      ssl_(SSL_new(context.ssl.get())) {
+  BIO* const queues = BIO_new(QueuesMethod());
+  MCCS_CHECK(ssl_ != nullptr && queues != nullptr);
+  BIO_set_data(queues, this);
+  BIO_set_init(queues, 1);
+  SSL_set_bio(ssl_.get(), queues, queues);
   SSL_set_app_data(ssl_.get(), this);
   SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, &OnVerify);
   if (end == PeerSecurity::End::kClient) {
@@ -86,22 +90,61 @@ int TlsConnection::CheckPeer(int valid, X509_STORE_CTX* store) {
 
 // ---- Bytes --------------------------------------------------------------------------------------
 
+const BIO_METHOD* TlsConnection::QueuesMethod() {
+  static const BIO_METHOD* const method = [] {
+    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "queues");
+    MCCS_CHECK(made != nullptr);
+    BIO_meth_set_read_ex(made, &OnRead);
+    BIO_meth_set_write_ex(made, &OnWrite);
+    BIO_meth_set_ctrl(made, &OnControl);
+    return made;
+  }();
+  return method;
+}
+
+int TlsConnection::OnRead(BIO* bio, char* bytes, size_t count, size_t* done) {
+  ByteQueue& received = static_cast<TlsConnection*>(BIO_get_data(bio))->received_;
+  BIO_clear_retry_flags(bio);
+  *done = std::min(count, received.bytes().size());
+  if (*done == 0) {
+    BIO_set_retry_read(bio);
+    return 0;
+  }
+  std::memcpy(bytes, received.bytes().data(), *done);
+  received.Drop(*done);
+  return 1;
+}
+
+int TlsConnection::OnWrite(BIO* bio, const char* bytes, size_t count, size_t* done) {
+  TlsConnection& self = *static_cast<TlsConnection*>(BIO_get_data(bio));
+  BIO_clear_retry_flags(bio);
+  std::memcpy(self.encrypted_.Room(count).data(), bytes, count);
+  self.encrypted_.Commit(count);
+  self.encrypted_bytes_ += count;
+  *done = count;
+  return 1;
+}
+
+long TlsConnection::OnControl(BIO*, int command, long, void*) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
 absl::StatusOr<bool> TlsConnection::Feed() {
   if (!below_->readable()) return false;
-  std::array<std::byte, kFeedBytes> bytes;
-  const iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  const std::span<std::byte> room = received_.Room(kFeedBytes);
+  const iovec piece{.iov_base = room.data(), .iov_len = room.size()};
   MCCS_ASSIGN_OR_RETURN(const size_t got, below_->Read({&piece, 1}));
+  received_.Commit(got);
   if (got == 0) return false;
-  MCCS_CHECK(BIO_write(received_, bytes.data(), static_cast<int>(got)) == static_cast<int>(got));
   starved_ = awaits_peer_ = false;
   return true;
 }
 
 bool TlsConnection::Flush() {
-  char* bytes = nullptr;
-  while (const long left = BIO_get_mem_data(encrypted_, &bytes)) {
+  while (!encrypted_.empty()) {
     if (!unsendable_.ok() || !below_->writable()) return false;
-    const iovec piece{.iov_base = bytes, .iov_len = static_cast<size_t>(left)};
+    const std::span<const std::byte> bytes = encrypted_.bytes();
+    const iovec piece{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
     const absl::StatusOr<size_t> sent = below_->Write({&piece, 1});
     if (!sent.ok()) {
       unsendable_ = Explain(sent.status());
@@ -109,13 +152,7 @@ bool TlsConnection::Flush() {
       return false;
     }
     if (*sent == 0) return false;
-    std::array<char, kFeedBytes> done;  // Reading is how a memory BIO forgets.
-    for (size_t rest = *sent; rest > 0;) {
-      const int read =
-          BIO_read(encrypted_, done.data(), static_cast<int>(std::min(rest, done.size())));
-      MCCS_CHECK(read > 0);
-      rest -= static_cast<size_t>(read);
-    }
+    encrypted_.Drop(*sent);
   }
   return true;
 }
@@ -171,30 +208,60 @@ void TlsConnection::WakeOwner() {
   if (waker_ != nullptr) waker_->Wake();
 }
 
+// A caller that offers fewer bytes than before (a limit of its rate) gets those reported; the
+// others are on their way.
 absl::StatusOr<size_t> TlsConnection::Write(std::span<const iovec> pieces) {
   if (!broken_.ok()) return broken_;
   if (!unsendable_.ok()) return unsendable_;
+  size_t offered = 0;
+  for (const iovec& piece : pieces) offered += piece.iov_len;
   size_t written = 0;
-  size_t known = unreported_;  // bytes at the front that are encrypted already
-  for (const iovec& piece : pieces) {
-    size_t done = std::min(known, piece.iov_len);
-    known -= done;
-    while (known == 0 && (done < piece.iov_len || unreported_ > 0)) {
-      if (unreported_ == 0) {
-        MCCS_ASSIGN_OR_RETURN(unreported_, Encrypt(static_cast<const char*>(piece.iov_base) + done,
-                                                   std::min(piece.iov_len - done, kRecordBytes)));
-        if (unreported_ == 0) return written;
-        done += unreported_;
-      }
-      if (!Flush()) {
-        if (!unsendable_.ok()) return unsendable_;
-        return written;
-      }
-      written += std::exchange(unreported_, 0);
+  for (bool blocked = false; written < offered && !blocked;) {
+    while (!blocked && written + ahead_ < offered && ahead_ < kMostAhead) {
+      MCCS_ASSIGN_OR_RETURN(const size_t taken, EncryptAt(pieces, written + ahead_));
+      ahead_ += taken;
+      if (taken > 0) unsent_.push_back({.bytes = taken, .end = encrypted_bytes_});
+      blocked = taken == 0;
     }
+    blocked |= !Flush();
+    if (!unsendable_.ok()) return unsendable_;
+    const size_t sent = std::min(TakeSent(), offered - written);
+    written += sent;
+    ahead_ -= sent;
+    sent_ahead_ -= sent;
   }
-  MCCS_CHECK(known == 0);  // A repeated write has the bytes of the first one.
   return written;
+}
+
+// Counts the bytes whose records are sent into sent_ahead_, and returns that.
+size_t TlsConnection::TakeSent() {
+  const uint64_t sent_bytes = encrypted_bytes_ - encrypted_.bytes().size();
+  for (; !unsent_.empty() && unsent_.front().end <= sent_bytes; unsent_.pop_front())
+    sent_ahead_ += unsent_.front().bytes;
+  return sent_ahead_;
+}
+
+absl::StatusOr<size_t> TlsConnection::EncryptAt(std::span<const iovec> pieces, size_t offset) {
+  while (offset >= pieces.front().iov_len) {
+    offset -= pieces.front().iov_len;
+    pieces = pieces.subspan(1);
+  }
+  const std::span first(static_cast<const std::byte*>(pieces.front().iov_base) + offset,
+                        pieces.front().iov_len - offset);
+  if (first.size() >= kRecordBytes || pieces.size() == 1)
+    return Encrypt(first.data(), std::min(first.size(), kRecordBytes));
+  // Short pieces, such as headers, share a record: each record costs 22 bytes and a call.
+  std::array<std::byte, kRecordBytes> record;
+  size_t filled = 0;
+  for (const iovec& piece : pieces) {
+    const size_t count = std::min(piece.iov_len - offset, record.size() - filled);
+    std::memcpy(record.data() + filled, static_cast<const std::byte*>(piece.iov_base) + offset,
+                count);
+    filled += count;
+    offset = 0;
+    if (filled == record.size()) break;
+  }
+  return Encrypt(record.data(), filled);
 }
 
 absl::StatusOr<size_t> TlsConnection::Encrypt(const void* bytes, size_t count) {
@@ -202,7 +269,13 @@ absl::StatusOr<size_t> TlsConnection::Encrypt(const void* bytes, size_t count) {
     ERR_clear_error();
     size_t taken = 0;
     const int result = SSL_write_ex(ssl_.get(), bytes, count, &taken);
-    if (result == 1) return taken;
+    if (result == 1) {
+      if (++records_ >= records_per_key_ &&
+          SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
+        records_ = 0;
+      }
+      return taken;
+    }
     const absl::StatusOr<bool> again = OnBlocked(result);
     if (!again.ok()) return Break(again.status());
     if (*again) continue;
@@ -247,13 +320,13 @@ absl::StatusOr<size_t> TlsConnection::Read(std::span<const iovec> pieces) {
 // ---- Readiness ----------------------------------------------------------------------------------
 
 bool TlsConnection::buffered() const {
-  return SSL_pending(ssl_.get()) > 0 || (!starved_ && BIO_pending(received_) > 0);
+  return SSL_pending(ssl_.get()) > 0 || (!starved_ && !received_.empty());
 }
 
 bool TlsConnection::readable() const {
   if (!broken_.ok() || below_->readable() || buffered()) return true;
   // A read sends the rest of a handshake's message.
-  return handshaking() && unsendable_.ok() && BIO_pending(encrypted_) > 0 && below_->writable();
+  return handshaking() && unsendable_.ok() && !encrypted_.empty() && below_->writable();
 }
 
 bool TlsConnection::writable() const {

@@ -26,11 +26,11 @@ size_t FingerprintOf(const TlsFiles& files) {
 
 absl::StatusOr<std::unique_ptr<TlsPeers>> TlsPeers::Make(const TlsFiles& files,
                                                          const WallClock& clock, Log& log,
-                                                         int64_t refresh_ns) {
-  std::unique_ptr<TlsPeers> peers(new TlsPeers(files, clock, log));
+                                                         const Options& options) {
+  std::unique_ptr<TlsPeers> peers(new TlsPeers(files, clock, log, options));
   peers->fingerprint_ = FingerprintOf(files);
   MCCS_ASSIGN_OR_RETURN(peers->context_, MakeTlsContext(files, clock.Now() / kNsPerSec));
-  peers->thread_ = std::thread([&peers = *peers, refresh_ns] { peers.RunLoop(refresh_ns); });
+  peers->thread_ = std::thread([&peers = *peers] { peers.RunLoop(); });
   return peers;
 }
 
@@ -82,9 +82,10 @@ void TlsPeers::Refresh() {
             FormatTime(context_.own.validity.to_s));
 }
 
-void TlsPeers::RunLoop(int64_t refresh_ns) {
+void TlsPeers::RunLoop() {
   std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, std::chrono::nanoseconds(refresh_ns), [this] { return stops_; })) {
+  const std::chrono::nanoseconds interval(options_.refresh_ns);
+  while (!stop_.wait_for(lock, interval, [this] { return stops_; })) {
     lock.unlock();
     Refresh();
     lock.lock();

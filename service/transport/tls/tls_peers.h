@@ -21,14 +21,18 @@ namespace mccs {
 
 class TlsPeers final : public PeerSecurity {
  public:
-  static constexpr int64_t kRefreshNs = 5 * kNsPerSec;
+  struct Options {
+    bool secures_lanes = false;
+    int64_t refresh_ns = 5 * kNsPerSec;  // from one Refresh to the next, by a thread
+  };
 
-  // A thread calls Refresh every `refresh_ns`. Errors as of MakeTlsContext. LIFETIME: clock and log
-  // outlive this.
+  // Errors as of MakeTlsContext. LIFETIME: clock and log outlive this.
   static absl::StatusOr<std::unique_ptr<TlsPeers>> Make(const TlsFiles& files,
                                                         const WallClock& clock, Log& log,
-                                                        int64_t refresh_ns = kRefreshNs);
+                                                        const Options& options);
   ~TlsPeers() override;
+
+  bool secures_lanes() const override { return options_.secures_lanes; }
 
   // THREAD: the owning engine.
   std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
@@ -41,11 +45,12 @@ class TlsPeers final : public PeerSecurity {
   CertificateFacts own() const;
 
  private:
-  TlsPeers(TlsFiles files, const WallClock& clock, Log& log)
-      : files_(files), clock_(clock), log_(log) {}
-  void RunLoop(int64_t refresh_ns);
+  TlsPeers(TlsFiles files, const WallClock& clock, Log& log, const Options& options)
+      : files_(files), options_(options), clock_(clock), log_(log) {}
+  void RunLoop();
 
   const TlsFiles files_;
+  const Options options_;
   const WallClock& clock_;
   Log& log_;
   mutable std::mutex mutex_;

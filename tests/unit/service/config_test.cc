@@ -111,6 +111,18 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
   EXPECT_THAT(Rejection("unknown_tenants: maybe"), HasSubstr("expected allow or deny"));
 }
 
+TEST_F(ServiceConfigTest, EncryptedLanesNeedACertificateAndTcp) {
+  const std::string tls = "tls: {authority: /a, certificate: /b, key: /c}\n";
+  const auto config = Read(tls + "lanes: {encryption: on}\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->encrypts_lanes);
+  EXPECT_FALSE(Read(tls)->encrypts_lanes);
+  EXPECT_THAT(Rejection("lanes: {encryption: on}"), HasSubstr("set `tls`"));
+  EXPECT_THAT(Rejection(tls + "transport: rdma\nlanes: {encryption: on}"),
+              HasSubstr("set `transport: tcp`"));
+  EXPECT_THAT(Rejection("lanes: {encryption: maybe}"), HasSubstr("expected on or off"));
+}
+
 TEST_F(ServiceConfigTest, RejectsInvalidAlgorithms) {
   EXPECT_THAT(Rejection("algorithms: {costs: {hop_us: -1}}"),
               HasSubstr("costs.hop_us is -1; expected a finite number of at least 0"));

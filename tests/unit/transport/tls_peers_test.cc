@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/transport/peer_listener.h"
+#include "service/transport/tls/tls_connection.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/recording_log.h"
@@ -28,9 +29,9 @@ class TlsPeersTest : public testing::Test {
  protected:
   TlsPeersTest() : network_(clock_, 1) {}
 
-  std::unique_ptr<TlsPeers> PeersOf(const TlsFiles& files) {
-    absl::StatusOr<std::unique_ptr<TlsPeers>> peers =
-        TlsPeers::Make(files, wall_clock_, log_, kNever / 4);
+  std::unique_ptr<TlsPeers> PeersOf(const TlsFiles& files, bool secures_lanes = false) {
+    absl::StatusOr<std::unique_ptr<TlsPeers>> peers = TlsPeers::Make(
+        files, wall_clock_, log_, {.secures_lanes = secures_lanes, .refresh_ns = kNever / 4});
     EXPECT_TRUE(peers.ok()) << peers.status();
     return *std::move(peers);
   }
@@ -203,6 +204,134 @@ TEST_F(TlsPeersTest, LanesStayPlain) {
   ASSERT_TRUE(result_.ok()) << result_.status();
   ASSERT_EQ(peers_.size(), 1u);
   EXPECT_EQ(peers_[0].host, "");
+}
+
+TEST_F(TlsPeersTest, LanesAreSecureIfTheConfigurationSaysSo) {
+  const std::unique_ptr<TlsPeers> h3 = PeersOf(cluster_.Host("h3"), /*secures_lanes=*/true);
+  const std::unique_ptr<TlsPeers> h4 = PeersOf(cluster_.Host("h4"), /*secures_lanes=*/true);
+  Serve(h4.get());
+  Connect(h3.get(), kLaneLink);
+  ASSERT_TRUE(result_.ok()) << result_.status();
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(peers_[0].host, "h3");
+  EXPECT_EQ(client_->peer_host(), "h4");
+  const std::string bytes = ManyBytes(200'000);
+  EXPECT_EQ(Transfer(**result_, *peers_[0].connection, bytes, 70'000), bytes);
+}
+
+TEST_F(TlsPeersTest, AHostThatSecuresItsLanesAcceptsNoOthers) {
+  const std::unique_ptr<TlsPeers> h3 = PeersOf(cluster_.Host("h3"), /*secures_lanes=*/true);
+  Serve(h3.get());
+  Connect(h1_.get(), kLaneLink);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(result_.status().message()), HasSubstr("`lanes: {encryption: on}`"));
+  EXPECT_TRUE(peers_.empty());
+  EXPECT_THAT(LogText(), Mentions("without encryption", "`lanes: {encryption: on}`"));
+}
+
+TEST_F(TlsPeersTest, AHostThatSecuresItsLanesOpensNoOthers) {
+  const std::unique_ptr<TlsPeers> h3 = PeersOf(cluster_.Host("h3"), /*secures_lanes=*/true);
+  Serve(h1_.get());
+  Connect(h3.get(), kLaneLink);
+  ASSERT_TRUE(result_.ok()) << result_.status();
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(peers_[0].host, "h3");
+}
+
+// A connection on whose bytes an observer looks.
+class TappedConnection final : public Connection {
+ public:
+  TappedConnection(std::unique_ptr<Connection> inner, std::string* seen)
+      : inner_(std::move(inner)), seen_(*seen) {}
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
+    const absl::StatusOr<size_t> written = inner_->Write(pieces);
+    size_t left = written.value_or(0);
+    for (const iovec& piece : pieces) {
+      const size_t count = std::min(left, piece.iov_len);
+      seen_.append(static_cast<const char*>(piece.iov_base), count);
+      left -= count;
+    }
+    return written;
+  }
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
+    return inner_->Read(pieces);
+  }
+  bool readable() const override { return inner_->readable(); }
+  bool writable() const override { return inner_->writable(); }
+  void SetWaker(Waker* waker) override { inner_->SetWaker(waker); }
+  Endpoint local() const override { return inner_->local(); }
+  Endpoint remote() const override { return inner_->remote(); }
+
+ private:
+  const std::unique_ptr<Connection> inner_;
+  std::string& seen_;
+};
+
+class TlsStream : public TlsPeersTest {
+ protected:
+  // A new key after each few records, so that tests see several.
+  TlsStream() {
+    const std::unique_ptr<Listener> listener =
+        *network_.HostNetwork("server").Listen({.host = "", .port = 7500});
+    auto dialed = *network_.HostNetwork("client").Connect({.host = "server", .port = 7500}, {});
+    std::unique_ptr<Connection> accepted;
+    while (accepted == nullptr) {
+      network_.AdvanceTo(clock_.Now() + kNsPerMs);
+      accepted = *listener->Accept();
+    }
+    const auto secure = [&](const TlsFiles& files, std::unique_ptr<Connection> below,
+                            PeerSecurity::End end) {
+      return std::make_unique<TlsConnection>(
+          std::move(below), *MakeTlsContext(files, cluster_.now_s()), end, kRecordsPerKey);
+    };
+    client_end_ =
+        secure(cluster_.Host("h1"), std::make_unique<TappedConnection>(std::move(dialed), &seen_),
+               PeerSecurity::End::kClient);
+    server_end_ = secure(cluster_.Host("h2"), std::move(accepted), PeerSecurity::End::kServer);
+  }
+
+  static constexpr uint64_t kRecordsPerKey = 3;
+  std::string seen_;
+  std::unique_ptr<TlsConnection> client_end_;
+  std::unique_ptr<TlsConnection> server_end_;
+};
+
+TEST_F(TlsStream, AnObserverDoesNotSeeThePayload) {
+  const std::string bytes(300'000, 'A');
+  EXPECT_EQ(Transfer(*client_end_, *server_end_, bytes, 50'000), bytes);
+  EXPECT_GT(seen_.size(), bytes.size());
+  EXPECT_EQ(seen_.find("AAAAAAAA"), std::string::npos);
+}
+
+TEST_F(TlsStream, NewKeysDoNotInterruptIt) {
+  const std::string bytes = ManyBytes(400'000);
+  EXPECT_EQ(Transfer(*client_end_, *server_end_, bytes, 10'000), bytes);
+  EXPECT_EQ(Transfer(*server_end_, *client_end_, bytes, 10'000), bytes);
+}
+
+// A lane whose rate is limited offers less than it did when the stream was full.
+TEST_F(TlsStream, AWriteMayOfferFewerBytesThanTheOneBefore) {
+  const std::string bytes = ManyBytes(500'000);
+  std::string received;
+  std::string buffer(5'000, '\0');
+  size_t sent = 0;
+  for (int turn = 0; turn < 100'000 && received.size() < bytes.size(); ++turn) {
+    const size_t offer =
+        std::min<size_t>(turn % 2 == 0 ? 100'000 : 1 + turn % 977, bytes.size() - sent);
+    const iovec piece{.iov_base = const_cast<char*>(bytes.data()) + sent, .iov_len = offer};
+    if (offer > 0) {
+      const absl::StatusOr<size_t> written = client_end_->Write({&piece, 1});
+      ASSERT_TRUE(written.ok()) << written.status();
+      ASSERT_LE(*written, offer);
+      sent += *written;
+    }
+    const iovec part{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    const absl::StatusOr<size_t> got = server_end_->Read({&part, 1});
+    ASSERT_TRUE(got.ok()) << got.status();
+    received.append(buffer, 0, *got);
+    if (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
+  }
+  EXPECT_EQ(received, bytes);
 }
 
 // A tenant knows the secret, but no key of a certificate.
