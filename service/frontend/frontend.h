@@ -24,7 +24,7 @@ inline constexpr size_t kMaxSessions = 4096;
 // Per tenant, so that no tenant can use all sessions.
 inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Connections accepted per listener and turn; limited so that existing sessions get their turns.
-inline constexpr int kAcceptedPerTurn = 16;
+inline constexpr int kAcceptedPerTurn = 4;
 
 // Maximum number of ranks that one turn ends for calls of their processes, and as many for
 // processes that have exited: a process may have thousands.

@@ -12,7 +12,7 @@ namespace {
 // Streams accepted per Poll; limited so that lanes get their turns.
 constexpr int kMaxAcceptsPerPoll = 64;
 // Handshakes of TLS computed per Poll, for the same reason: a stranger may begin many.
-constexpr int kMaxTlsPerPoll = 2;
+constexpr int kMaxTlsPerPoll = 1;
 
 }  // namespace
 
