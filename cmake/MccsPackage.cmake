@@ -31,6 +31,9 @@ foreach(_target ${_imported})
 endforeach()
 
 set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES "")  # -lre2, which prefers the shared library
+find_library(_cjose NAMES libcjose.a NO_CACHE REQUIRED)
+find_library(_jansson NAMES libjansson.a NO_CACHE REQUIRED)
+set_target_properties(PkgConfig::CJOSE PROPERTIES INTERFACE_LINK_LIBRARIES "${_cjose};${_jansson}")
 
 # Debian's targets describe shared libraries: their dependencies are neither complete nor in the order of archives.
 # So each link ends with all archives as a group. The linker takes from it what is still undefined.
