@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "trust/files.h"
@@ -53,6 +54,21 @@ bool Names(const json* audience, const std::string& wanted) {
 
 bool IsPrintable(const std::string& text) {
   return std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+}
+
+// Three parts in base64url without padding (RFC 7515). cjose ends the program for some other texts.
+bool IsCompact(std::string_view token) {
+  int parts = 0;
+  while (true) {
+    const size_t end = std::min(token.find('.'), token.size());
+    const bool coded = std::ranges::all_of(token.substr(0, end), [](unsigned char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '_';
+    });
+    if (!coded || end == 0 || end % 4 == 1) return false;
+    ++parts;
+    if (end == token.size()) return parts == 3;
+    token.remove_prefix(end + 1);
+  }
 }
 
 absl::Status CheckTimes(const json& claims, int64_t now_s) {
@@ -133,6 +149,7 @@ std::shared_ptr<const TokenVerifier::Keys> TokenVerifier::CurrentKeys() {
 absl::StatusOr<std::string> TokenVerifier::NameIn(std::string_view token, int64_t now_s) {
   if (token.size() > kMaxTokenBytes)
     return Rejected("it is longer than ", kMaxTokenBytes, " bytes");
+  if (!IsCompact(token)) return Rejected("it is no signed JSON Web Token");
   const Signed message(cjose_jws_import(token.data(), token.size(), nullptr));
   if (message == nullptr) return Rejected("it is no signed JSON Web Token");
   cjose_header_t* const header = cjose_jws_get_protected(message.get());
