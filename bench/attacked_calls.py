@@ -4,17 +4,15 @@
 On a lab of one host, small_calls repeats an 8-byte all-reduce as tenant `victim`: alone, and beside each attack, by a
 program of tenant `attacker` or by a stranger on the network (share/bench/attacks.py). Prints the longest gap between
 two calls, how long the victim's thread and the daemon's engine were runnable in it without a processor, and the
-longest gap without steal time of a virtual machine; then what is left without all of these, which is the daemon's own
-delay. Prints one JSON line per figure and whether the target is met. Exit status 0 even if a target is missed; 1 if a
+longest gap without steal time of a virtual machine; then the rest of it without these waits, which includes the daemon's
+own delay. Prints one JSON line per figure and whether the target is met. Exit status 0 even if a target is missed; 1 if a
 measurement fails, or an attack did nothing.
 """
 import argparse
-import datetime
 import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 
 BIN = pathlib.Path(__file__).resolve().parent
@@ -22,8 +20,8 @@ SHARE = BIN.parent / "share/bench"
 sys.path.insert(0, str(SHARE))
 
 import attacks  # noqa: E402
-from measuring import call, machine  # noqa: E402
-from small_call_gaps import TIMEOUT_S, Lab, end_of, expect, processes, unstolen  # noqa: E402
+from measuring import call  # noqa: E402
+from small_call_gaps import TIMEOUT_S, end_of, expect, in_lab, processes, unstolen  # noqa: E402
 
 VICTIM, ATTACKER = "victim", "attacker"
 # Allowed difference from the longest gap alone.
@@ -59,7 +57,7 @@ def beside(lab, attack, seconds):
 
 
 def own_delay(gap):
-    """What is left of a gap without waits for processors and steal time."""
+    """The rest of a gap without waits for processors and steal time."""
     return max(0.0, unstolen(gap) - max(gap["caller"], gap["engine"]))
 
 
@@ -87,22 +85,14 @@ def main():
     parser.add_argument("--only", nargs="+", choices=sorted(known), metavar="ATTACK",
                         help=f"of {', '.join(known)}")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the lab is stopped as well
-    about = {"machine": machine(), "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
-    try:
-        lab = Lab(BIN, tenants=(VICTIM, ATTACKER))
-        try:
-            for name in options.only or known:
-                alone = calls_of_victim(lab, options.seconds)
-                report("alone", alone, None, 0, about)
-                found, repeated = beside(lab, known[name], options.seconds)
-                report(name, found, alone, repeated, about)
-        finally:
-            lab.down()
-    except (RuntimeError, ValueError, subprocess.TimeoutExpired, OSError) as error:
-        print(f"attacked_calls: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    def measure(lab, about):
+        for name in options.only or known:
+            alone = calls_of_victim(lab, options.seconds)
+            report("alone", alone, None, 0, about)
+            found, repeated = beside(lab, known[name], options.seconds)
+            report(name, found, alone, repeated, about)
+    return in_lab("attacked_calls", BIN, measure, tenants=(VICTIM, ATTACKER))
 
 
 sys.exit(main())

@@ -9,19 +9,16 @@ longest gap without this steal time, and the median and the 99th percentile of a
 figure, and whether each run met the target. Exit status 0 even if a target is missed; 1 if a measurement fails.
 """
 import argparse
-import datetime
 import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/bench"))
 
-from measuring import machine  # noqa: E402
-from small_call_gaps import TIMEOUT_S, Lab, end_of, expect, processes, unstolen  # noqa: E402
+from small_call_gaps import TIMEOUT_S, end_of, expect, in_lab, processes, unstolen  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
 # Allowed difference from the longest gap alone.
@@ -113,24 +110,15 @@ def main():
     parser.add_argument("--call-mib", type=int, default=64, help="MiB of each all-reduce of the neighbour")
     parser.add_argument("--programs", type=pathlib.Path, default=BIN, help="directory of mccs-lab and the daemon")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the lab is stopped as well
-    about = {"machine": machine(),
-             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
     neighbour = f"{options.gib} GiB"
     if options.communicators > 0:
         neighbour += f" and {options.communicators} communicators"
-    try:
-        lab = Lab(options.programs)
-        try:
-            for run in range(1, options.runs + 1):
-                theirs = beside(lab, options.gib, options.communicators, options.call_mib)
-                report(run, neighbour, alone(lab, theirs["seconds"]), theirs, about)
-        finally:
-            lab.down()
-    except (RuntimeError, ValueError, subprocess.TimeoutExpired, OSError) as error:
-        print(f"neighbour_gap: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    def measure(lab, about):
+        for run in range(1, options.runs + 1):
+            theirs = beside(lab, options.gib, options.communicators, options.call_mib)
+            report(run, neighbour, alone(lab, theirs["seconds"]), theirs, about)
+    return in_lab("neighbour_gap", options.programs, measure)
 
 
 sys.exit(main())

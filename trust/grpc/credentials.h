@@ -33,7 +33,7 @@ std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsFiles& 
                                                                 const std::string& domain);
 
 // For a client that has the file of the authority only, and proves who it is by a bearer token in
-// each call. REQUIRES: CheckAuthority has accepted the file.
+// each call. REQUIRES: the file has a certificate (TrustDomainOf).
 std::shared_ptr<grpc::ChannelCredentials> TokenChannelCredentials(const std::string& authority,
                                                                   const std::string& domain,
                                                                   const std::string& token);
