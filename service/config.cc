@@ -122,9 +122,17 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   limits.Field("buffers_per_tenant", &config->buffers.buffers_per_tenant);
   limits.Bytes("mapped_bytes_per_tenant", &config->buffers.mapped_bytes_per_tenant);
   if (config->buffers.buffers_per_tenant < 1 ||
-      config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
+      config->buffers.buffers_per_tenant > kMaxBuffersPerTenant) {
     limits.Reject("buffers_per_tenant",
-                  absl::StrCat("'buffers_per_tenant': expected 1 to ", kMaxBuffersOfAll));
+                  absl::StrCat("'buffers_per_tenant': expected 1 to ", kMaxBuffersPerTenant));
+  }
+  for (size_t r = 0; r < kResources; ++r) {
+    const ResourceFacts& facts = kResourceFacts[r];
+    if (facts.key == nullptr) continue;
+    facts.bytes ? limits.Bytes(facts.key, &config->limits.of[r])
+                : limits.Field(facts.key, &config->limits.of[r]);
+    if (!facts.bytes && config->limits.of[r] < 2)
+      limits.Reject(facts.key, absl::StrCat("'", facts.key, "': expected 2 or more"));
   }
 }
 

@@ -27,6 +27,13 @@ enum class DeviceChoice : uint8_t {
   kGpu,   // kernels of the tenants run collectives
 };
 
+// The defaults, but no limits of memory.
+inline HostLimits MemoryByMachine() {
+  HostLimits limits;
+  limits[Resource::kLaneMemory] = limits[Resource::kPlanMemory] = 0;
+  return limits;
+}
+
 struct Config {
   std::string host;  // empty: the machine's host name
   std::string pod, rack;
@@ -51,6 +58,8 @@ struct Config {
   uint32_t skew = 6;
   ChoiceParameters algorithms;
   BufferLimits buffers;
+  // kDescriptors, kMappings: not configurable. Memory 0: a part of the machine's.
+  HostLimits limits = MemoryByMachine();
   DscpMap dscp = {};
   TransportChoice transport = TransportChoice::kAuto;
   RdmaConfig rdma;

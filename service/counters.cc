@@ -25,6 +25,8 @@ void ForEachCounter(Counters& counters, const Visit& visit) {
   }
   visit(counters.changes_done);
   visit(counters.changes_rejected);
+  for (auto& refused : counters.refused) visit(refused);
+  visit(counters.turn_cost);
 }
 
 // Adds take(x) for each x of `from`.
@@ -70,6 +72,7 @@ void TenantCounters::AddTo(TenantCounters* sum) const {
         &TenantCounters::sessions, &TenantCounters::buffers, &TenantCounters::buffer_bytes}) {
     (sum->*gauge).Add((this->*gauge).value());
   }
+  for (size_t r = 0; r < kResources; ++r) sum->held[r].Add(held[r].value());
   sum->highest_epoch.Set(std::max(sum->highest_epoch.value(), highest_epoch.value()));
 }
 

@@ -31,6 +31,7 @@
 #include "proto/operation.h"
 #include "proto/tenant_selector.h"
 #include "service/awaited_ranks.h"
+#include "service/resource.h"
 #include "service/transport/peer_listener_counters.h"
 
 namespace mccs {
@@ -64,7 +65,10 @@ struct TenantCounters {
   std::array<Counter, kFailureClasses> failures;  // of communicators
   Gauge forming, active, failed;                  // communicators
   Gauge sessions;
-  Gauge buffers, buffer_bytes;  // registered by its processes
+  Gauge buffers, buffer_bytes;              // registered by its processes
+  std::array<Gauge, kResources> held;       // by Resource
+  std::array<Counter, kResources> refused;  // requests
+  Counter turn_cost;                        // of its communicators (turn_cost.h)
   Lanes sent, received;
   Counter changes_done, changes_rejected;  // of strategies
   Gauge highest_epoch;                     // of its active communicators
@@ -105,8 +109,9 @@ class DaemonCounters {
   Gauge asleep;      // 1 while the engine waits in its reactor, else 0
   // Rosters and strategies, by receiving host, that the tree of daemons dropped (tree_relay.h).
   Counter relay_dropped;
-  Gauge open_sockets, failed_sockets;  // that Tenants declare
-  Counter denied_processes;            // of unknown tenants
+  Gauge open_sockets, failed_sockets;    // that Tenants declare
+  Counter denied_processes;              // of unknown tenants
+  std::array<Gauge, kResources> limits;  // of all tenants together, by Resource
   PeerListenerCounters peers;
   AwaitedRanks awaited_ranks;
 

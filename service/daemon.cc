@@ -118,6 +118,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .skew = options.skew,
                    .algorithms = options.algorithms,
                    .counters = counters_.get()},
+      budget_(options.limits),
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, "tenant"),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
@@ -131,6 +132,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                         parts.rdma->WhyNotOnGpus().empty(),
       .buffer_quota = &buffer_quota_,
       .ledger = &ledger_,
+      .budget = &budget_,
       .denies_unknown = options.denies_unknown_tenants,
       .clock = parts.clock,
       .log = parts.log,
@@ -138,9 +140,9 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .counters = counters_.get(),
       .endpoint = {},
       .id_keys = &id_keys_,
-      .listen_for_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
-        return ListenForEnvironmentId(id, tenant);
-      }};
+      .listen_for_environment_id = std::bind_front(&Daemon::ListenForEnvironmentId, this)};
+  for (size_t r = 0; r < kResources; ++r)
+    counters_->limits[r].Set(static_cast<int64_t>(options.limits.of[r]));
   frontend_ = std::make_unique<Frontend>(session_environment_);
   declared_sockets_ = std::make_unique<DeclaredSockets>(parts.sockets, *frontend_, *parts.clock,
                                                         *parts.log, *counters_);
@@ -201,10 +203,11 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
 
 // Opens the rendezvous of a NCCL_COMM_ID on rank 0's host: by its number, or without a key of the
 // cluster with a listener at the address that the id names.
-absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
+absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant,
+                                            const std::shared_ptr<TenantResources>& budget) {
   if (IsNamed(id)) {
     MCCS_RETURN_IF_ERROR(named_.Open(CommId(id.comm_id), tenant));
-    rendezvous_->Register(id, tenant);
+    rendezvous_->Register(id, tenant, budget);
     return absl::OkStatus();
   }
   const Endpoint at = ListenAddressOf(id);
@@ -225,6 +228,8 @@ absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std:
                        " jobs of this tenant are still joining at other addresses, which is the "
                        "limit; retry when they have joined, or use ncclGetUniqueId"));
     }
+    BudgetShare descriptor(budget, Resource::kDescriptors);
+    MCCS_RETURN_IF_ERROR(descriptor.Take());
     auto listener = Listen(at);
     if (!listener.ok()) {
       return absl::Status(
@@ -233,9 +238,10 @@ absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std:
               "NCCL_COMM_ID must be an address of rank 0's host and a port that is free there: ",
               std::string(listener.status().message())));
     }
-    environment_listeners_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});
+    environment_listeners_.push_back(
+        {CommId(id.comm_id), tenant, std::move(descriptor), *std::move(listener)});
   }
-  rendezvous_->Register(id, tenant);
+  rendezvous_->Register(id, tenant, budget);
   return absl::OkStatus();
 }
 

@@ -91,6 +91,7 @@ struct DaemonOptions {
   uint32_t skew = 1;
   ChoiceParameters algorithms;
   BufferLimits buffers;
+  HostLimits limits;  // of all tenants together
   DscpMap dscp_by_class = {};
   bool requires_rdma = false;  // CommunicatorEnvironment::requires_rdma
   bool denies_unknown_tenants = false;
@@ -137,6 +138,8 @@ class Daemon {
   }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
+  // By all tenants.
+  uint64_t held(Resource resource) const { return budget_.held(resource); }
   // See CommunicatorTable::TurnsOf.
   uint64_t TurnsOf(CommId communicator) const { return communicators_->TurnsOf(communicator); }
 
@@ -145,12 +148,14 @@ class Daemon {
   struct EnvironmentListener {
     CommId rendezvous;
     std::string tenant;
+    BudgetShare descriptor;
     std::unique_ptr<PeerListener> listener;
   };
 
   Daemon(const DaemonParts& parts, const DaemonOptions& options);
   absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
-  absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
+  absl::Status ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant,
+                                      const std::shared_ptr<TenantResources>& budget);
   bool PollListeners();
   bool PollStateRequests();
   bool PollRdma();
@@ -162,6 +167,7 @@ class Daemon {
   CommunicatorEnvironment environment_;
   TenantLedger ledger_;
   IdKeys id_keys_;
+  HostBudget budget_;
   BufferQuota buffer_quota_;
   LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;

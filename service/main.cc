@@ -215,6 +215,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                         .skew = config.skew,
                         .algorithms = AlgorithmsFor(config),
                         .buffers = config.buffers,
+                        .limits = LimitsOfMachine(config.limits),
                         .dscp_by_class = config.dscp,
                         .requires_rdma = config.transport == TransportChoice::kRdma,
                         .denies_unknown_tenants = config.denies_unknown_tenants};

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/metrics_server.h"
+#include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
 namespace {
@@ -122,6 +123,34 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
   AddGauge(tenants, &TenantCounters::highest_epoch, out);
 }
 
+void AddBudgets(const DaemonCounters& counters, const Tenants& tenants, MetricFamilies* out) {
+  out->BeginGauge(
+      "mccs_resource_limit",
+      "What all tenants of this host may hold of a resource together; memory in bytes. A "
+      "tenant may hold as much as it leaves free.");
+  for (size_t r = 0; r < kResources; ++r)
+    out->Add({{"resource", kResourceFacts[r].label}},
+             static_cast<double>(counters.limits[r].value()));
+  out->BeginGauge("mccs_resource_held", "What a tenant holds of a resource; memory in bytes.");
+  for (const auto& [name, tenant] : tenants) {
+    for (size_t r = 0; r < kResources; ++r)
+      out->Add({{"tenant", name}, {"resource", kResourceFacts[r].label}},
+               static_cast<double>(tenant->held[r].value()));
+  }
+  out->BeginCounter("mccs_resource_refusals_total",
+                    "Requests that a tenant's share of a resource did not allow.");
+  for (const auto& [name, tenant] : tenants) {
+    for (size_t r = 0; r < kResources; ++r)
+      out->Add({{"tenant", name}, {"resource", kResourceFacts[r].label}},
+               static_cast<double>(tenant->refused[r].value()));
+  }
+  out->BeginCounter("mccs_engine_work_seconds_total",
+                    "Engine time of a tenant's communicators, as the engine counts it for fair "
+                    "turns: from their operations and bytes, not measured.");
+  for (const auto& [name, tenant] : tenants)
+    out->Add({{"tenant", name}}, static_cast<double>(tenant->turn_cost.value()) / kCostPerSecond);
+}
+
 void AddEngine(const DaemonCounters& counters, MetricFamilies* out) {
   out->BeginCounter("mccs_engine_turns_total", "Iterations of the engine's loop.");
   out->Add(static_cast<double>(counters.turns.value()));
@@ -232,7 +261,9 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
   AddPeers(counters.peers, &out);
   AddAwaitedRanks(counters.awaited_ranks, &out);
   AddRdma(counters.rdma, &out);
-  AddTenants(counters.Tenants(), &out);
+  const Tenants tenants = counters.Tenants();
+  AddTenants(tenants, &out);
+  AddBudgets(counters, tenants, &out);
   return out.Take();
 }
 

@@ -1,14 +1,38 @@
 #include "service/process_limits.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
 
 namespace mccs {
 namespace {
 
 constexpr rlim_t kWantedDescriptors = 65536;
 constexpr rlim_t kFewDescriptors = 4096;
+
+// Of the daemon: libraries, listeners, descriptors of messages that it has not handled yet
+// (ForeignDescriptors), and handshakes. At most a quarter, if the system allows few.
+constexpr uint64_t kOwnDescriptors = 8192 + 2048;
+// Of the daemon: libraries, stacks, heap.
+constexpr uint64_t kOwnMappings = 4096;
+constexpr uint64_t kUsualMappings = 65530;  // of Linux
+
+uint64_t Without(uint64_t all, uint64_t own) { return all - std::min(own, all / 4); }
+
+// vm.max_map_count
+uint64_t AllowedMappings() {
+  std::ifstream file("/proc/sys/vm/max_map_count");
+  uint64_t allowed = 0;
+  return file >> allowed ? allowed : kUsualMappings;
+}
+
+uint64_t MemoryBytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 }  // namespace
 
@@ -30,6 +54,16 @@ void RaiseProcessLimits(Log& log) {
     }
   }
   RaiseLockedMemory();
+}
+
+HostLimits LimitsOfMachine(HostLimits configured) {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    configured[Resource::kDescriptors] = Without(descriptors.rlim_cur, kOwnDescriptors);
+  configured[Resource::kMappings] = Without(AllowedMappings(), kOwnMappings);
+  if (configured[Resource::kLaneMemory] == 0) configured[Resource::kLaneMemory] = MemoryBytes() / 2;
+  if (configured[Resource::kPlanMemory] == 0) configured[Resource::kPlanMemory] = MemoryBytes() / 8;
+  return configured;
 }
 
 }  // namespace mccs

@@ -1,8 +1,9 @@
-// The limits that the system sets to a daemon: file descriptors and lockable memory.
+// The limits that the system sets to a daemon: file descriptors, mappings and memory.
 #ifndef MCCS_SERVICE_PROCESS_LIMITS_H_
 #define MCCS_SERVICE_PROCESS_LIMITS_H_
 
 #include "base/log.h"
+#include "service/host_budget.h"
 
 namespace mccs {
 
@@ -12,6 +13,11 @@ void RaiseLockedMemory();
 // The same, and the limit of file descriptors (one per connection, buffer and communicator). Logs a
 // line if file descriptors are too few.
 void RaiseProcessLimits(Log& log);
+
+// What the system allows this process, after RaiseProcessLimits and without what it needs for
+// itself. `configured`: for all other resources; memory 0: half of the machine's for lanes, an
+// eighth for plans.
+HostLimits LimitsOfMachine(HostLimits configured);
 
 }  // namespace mccs
 

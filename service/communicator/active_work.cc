@@ -73,7 +73,7 @@ ActiveWork::ActiveWork(const Options& options)
                .left_after = LeftAfterOf(options)},
               *formation_.strategy),
       loop_({options.environment->device, &formation_.lanes->current(), &order_, &change_,
-             options.tally, &clock_, options.account, options.runners},
+             options.tally, &clock_, options.account, formation_.budget, options.runners},
             formation_.members->layout, formation_.members->self, *formation_.strategy, ranks_),
       messages_(*options.environment->device,
                 {.host_of = formation_.members->host_of,

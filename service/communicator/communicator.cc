@@ -33,6 +33,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .strategy = {},
                  .lanes = {},
                  .counters = counters_,
+                 .budget = first.budget,
                  .cost = 0},
       splits_(formation_),
       reporter_(environment, formation_, tally_),

@@ -127,6 +127,9 @@ class Communicator {
   void AcceptMember(std::unique_ptr<Connection> connection, const std::string& host);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
+  // Counts the cost (turn_cost.h) of a turn for its tenant.
+  void CountTurn(int64_t cost) { counters_->turn_cost.Add(static_cast<uint64_t>(cost)); }
+
   // Estimated duration of the call in microseconds. Nothing: later turns build its plan; call
   // again. kFailedPrecondition: it cannot be posted now.
   absl::StatusOr<std::optional<double>> Estimate(const EstimatedCall& call);

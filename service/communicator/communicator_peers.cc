@@ -54,6 +54,10 @@ void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connecti
 
 bool Communicator::PollStar() {
   bool moved = formation_.star->Poll();
+  if (!formation_.star->refused().ok() && !failure_.has_value()) {
+    Fail(formation_.star->refused());
+    return true;
+  }
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = formation_.star->Receive();
     if (!message.ok()) {

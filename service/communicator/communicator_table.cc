@@ -45,17 +45,27 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
         absl::StrCat("unique id of communicator ", FormatCommId(id),
                      " was already used; call ncclGetUniqueId once per communicator"));
   }
+  Shares shares(request.budget);
+  MCCS_RETURN_IF_ERROR(shares.Take());
   if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->AdmitCommunicator());
-  Entry& entry = Add(request);
+  Entry& entry = Add(request, std::move(shares));
   entry.communicator.AddRank(request, port);
   return &entry.communicator;
 }
 
+absl::Status CommunicatorTable::Shares::Take() {
+  MCCS_RETURN_IF_ERROR(communicator.Take());
+  MCCS_RETURN_IF_ERROR(forming.Take());
+  return link.Take();
+}
+
 // ---- Lookup -------------------------------------------------------------------------------------
 
-CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request) {
+CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request, Shares shares) {
   const uint64_t number = ++last_number_;
-  Entry& entry = *entries_.emplace(number, std::make_unique<Entry>(turns_, env_, request, number))
+  Entry& entry = *entries_
+                      .emplace(number, std::make_unique<Entry>(turns_, env_, request,
+                                                               std::move(shares), number))
                       .first->second;
   joinable_[entry.join_key] = &entry;
   by_id_[entry.join_key.id][number] = &entry;
@@ -157,6 +167,7 @@ bool CommunicatorTable::Poll() {
     const int64_t own = kTurnCost + CostOf(entry.communicator) - before +
                         static_cast<int64_t>(results.size() - joined) * kStateChangeCost;
     TurnQueue::Charge(entry, own);
+    entry.communicator.CountTurn(own);
     cost += own;
     if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);
   }
@@ -177,6 +188,7 @@ int64_t CommunicatorTable::CostOf(const Communicator& communicator) const {
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<SplitResult>& results) {
   Communicator& communicator = entry.communicator;
   const bool moved = communicator.Poll();
+  if (communicator.state() != Communicator::State::kForming) entry.shares.forming.ReturnAll();
   // A guessable id's communicator gets its id from the roster, which a tenant may have forged.
   if (communicator.id() != entry.reachability.id && HasDuplicateId(communicator))
     communicator.FailForDuplicateId();

@@ -44,7 +44,8 @@ class CommunicatorTable {
 
   // A local rank joins the communicator of its unique id; see Communicator::AddRank. Errors:
   // kFailedPrecondition for an id that was already used, kPermissionDenied for one of another
-  // tenant, kResourceExhausted if a new communicator exceeds the tenant's quota.
+  // tenant, kResourceExhausted if a new communicator exceeds the tenant's quota or
+  // share.
   // LIFETIME: the communicator, until it has released every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
@@ -96,23 +97,42 @@ class CommunicatorTable {
       return H::combine(std::move(h), key.id, key.guessable, key.secret, key.tenant);
     }
   };
+  // What each communicator takes of the host's budget. Its lanes and plans take more.
+  struct Shares {
+    explicit Shares(const std::shared_ptr<TenantResources>& budget)
+        : communicator(budget, Resource::kCommunicators),
+          forming(budget, Resource::kForming),
+          link(budget, Resource::kDescriptors) {}
+    absl::Status Take();
+    void ReturnAll() {
+      communicator.ReturnAll();
+      forming.ReturnAll();
+      link.ReturnAll();
+    }
+    BudgetShare communicator;
+    BudgetShare forming;  // until it is complete, or has failed
+    BudgetShare link;     // to the rendezvous, then to the leader
+  };
   struct Entry final : TurnQueue::Participant {
     // REQUIRES: the first rank's account has admitted a communicator. ReturnAccount returns it.
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
-          uint64_t n)
+          Shares own_shares, uint64_t n)
         : Participant(turns, TenantOf(first)),
           number(n),
           join_key(first.id, first.tenant),
           account(first.account),
+          shares(std::move(own_shares)),
           communicator(environment, first, *this) {}
     ~Entry() { ReturnAccount(); }
     void ReturnAccount() {
       if (account != nullptr) account->ReleaseCommunicator();
       account.reset();
+      shares.ReturnAll();
     }
     const uint64_t number;
     const JoinKey join_key;
     std::shared_ptr<TenantAccount> account;
+    Shares shares;
     Communicator communicator;
     // As of the end of its last turn; by_id_ and running_ index this value.
     Communicator::Reachability reachability = communicator.reachability();
@@ -130,7 +150,7 @@ class CommunicatorTable {
   Communicator* FindRunning(CommId id) const;
   // Another communicator here has the same id.
   bool HasDuplicateId(const Communicator& communicator) const;
-  Entry& Add(const JoinRequest& request);
+  Entry& Add(const JoinRequest& request, Shares shares);
   // Adds its current keys to the indices and removes stale ones.
   void AddToIndex(Entry& entry);
   void RemoveFromIndex(Entry& entry);

@@ -9,8 +9,9 @@
 
 namespace mccs {
 
-Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels)
-    : device_(device), shape_(shape) {
+Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels,
+                   BudgetShare memory)
+    : device_(device), shape_(shape), memory_(std::move(memory)) {
   for (int c = 0; c < channels; ++c) channels_.emplace_back(lanes, shape, ChannelId(c));
 }
 
@@ -110,7 +111,8 @@ absl::StatusOr<Executor::Loaded*> Executor::AddRun(const Operation& operation) {
   }
   MCCS_ASSIGN_OR_RETURN(loading.device_plan, device_.Load(std::move(to_load)));
   loaded_bytes_ += static_cast<int64_t>(loading.device_plan->memory_bytes());
-  MakeRoom(loading.device_plan->memory_bytes());
+  loading.bytes = loading.device_plan->memory_bytes();
+  MCCS_RETURN_IF_ERROR(MakeRoom(loading.bytes));
   runs_.push_back(std::move(loading));
   return &runs_.back();
 }
@@ -121,14 +123,21 @@ std::shared_ptr<const Plan> Executor::StagedFormOf(const std::shared_ptr<const P
   return same != runs_.end() ? same->device_form : std::make_shared<const Plan>(Staged(*plan));
 }
 
-// Drops the idle plans that were not used for longest.
-void Executor::MakeRoom(uint64_t bytes) {
-  for (const Loaded& loaded : runs_) bytes += loaded.device_plan->memory_bytes();
-  for (const Loaded& loaded : idle_) bytes += loaded.device_plan->memory_bytes();
-  while (!idle_.empty() && (idle_.size() >= kMaxIdlePlans || bytes > kMaxLoadedBytes)) {
-    bytes -= idle_.back().device_plan->memory_bytes();
-    idle_.pop_back();
+absl::Status Executor::MakeRoom(uint64_t bytes) {
+  while (!idle_.empty() &&
+         (idle_.size() >= kMaxIdlePlans || memory_.held() + bytes > kMaxLoadedBytes)) {
+    DropOldestIdle();
   }
+  for (;;) {
+    const absl::Status taken = memory_.Take(bytes);
+    if (taken.ok() || idle_.empty()) return taken;
+    DropOldestIdle();
+  }
+}
+
+void Executor::DropOldestIdle() {
+  memory_.Return(idle_.back().bytes);
+  idle_.pop_back();
 }
 
 void Executor::Begin(Loaded& loaded) {

@@ -35,6 +35,7 @@
 #include "service/device/device.h"
 #include "service/executor/channel_lanes.h"
 #include "service/executor/operation_stamps.h"
+#include "service/host_budget.h"
 
 namespace mccs {
 
@@ -59,9 +60,10 @@ struct Operation {
 
 class Executor {
  public:
-  // For plans of `channels` channels over lanes of `shape`. LIFETIME: `device` and `lanes` outlive
-  // the executor.
-  Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels);
+  // For plans of `channels` channels over lanes of `shape`. `memory`: of kPlanMemory, for loaded
+  // plans. LIFETIME: `device` and `lanes` outlive the executor.
+  Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels,
+           BudgetShare memory = BudgetShare(nullptr, Resource::kPlanMemory));
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -72,7 +74,8 @@ class Executor {
   // known yet; a lane's poller is woken when it is. Creates missing lanes of the plan. Errors:
   // those of LaneDirectory.
   absl::StatusOr<bool> Prepare(const Operation& operation);
-  // After an error (as for LaneDirectory and Device::Load) the operation does not run.
+  // After an error (as for LaneDirectory and Device::Load; kResourceExhausted also if the tenant
+  // has no memory for the plan) the operation does not run.
   // REQUIRES: MayStart; Prepare was the last call, with this operation, and returned true. A device
   // with Device::lanes_reach_buffers does not need it.
   absl::Status Start(const Operation& operation);
@@ -109,6 +112,7 @@ class Executor {
     std::vector<ProgramLanes> lanes;  // by channel
     std::vector<ProgramFeeds> feeds;
     std::unique_ptr<DevicePlan> device_plan;
+    uint64_t bytes = 0;  // of memory_
     // Of the current operation:
     Operation operation;
     std::vector<LaneRun> runs;
@@ -130,7 +134,9 @@ class Executor {
   std::shared_ptr<const Plan> StagedFormOf(const std::shared_ptr<const Plan>& plan) const;
   // Whether all lanes reach the operation's buffers; nothing: not known yet.
   std::optional<absl::Status> ReachBuffers(const OperationBinding& binding);
-  void MakeRoom(uint64_t bytes);
+  // Drops idle plans, the least recently used first, until `bytes` more are within all limits.
+  absl::Status MakeRoom(uint64_t bytes);
+  void DropOldestIdle();
   void Begin(Loaded& loaded);
   absl::StatusOr<bool> Poll(Loaded& loaded);
   // `status`: of the run. OK unless the error is due.
@@ -141,6 +147,7 @@ class Executor {
 
   Device& device_;
   const LaneShape shape_;
+  BudgetShare memory_;                 // of runs_ and idle_
   std::deque<ChannelLanes> channels_;  // addresses are stable
   std::list<Loaded> idle_;             // most recently used first
   std::list<Loaded> runs_;             // oldest first

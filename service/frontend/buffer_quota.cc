@@ -4,6 +4,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 
@@ -11,12 +12,8 @@ BufferQuota::BufferQuota(const BufferLimits& limits, DaemonCounters* counters)
     : limits_(limits), counters_(counters), use_(std::make_shared<Use>()) {}
 
 absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
-    const std::string& tenant, std::shared_ptr<TenantAccount> account) {
-  if (use_->all >= kMaxBuffersOfAll) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("too many buffers: all tenants of this host have registered ", use_->all,
-                     ", the limit of mccsd; free buffers, or spread the jobs over more hosts"));
-  }
+    const std::string& tenant, std::shared_ptr<TenantAccount> account,
+    std::shared_ptr<TenantResources> budget) {
   const auto known = use_->tenants.find(tenant);
   const uint32_t held = known == use_->tenants.end() ? 0 : known->second.buffers;
   if (held >= limits_.buffers_per_tenant) {
@@ -25,26 +22,28 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
         " with mccsd over all its processes, which is its limit; communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
+  BudgetShare mapping(std::move(budget), Resource::kMappings);
+  MCCS_RETURN_IF_ERROR(mapping.Take());
   std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);
   return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant,
-                                          std::move(counters), std::move(account)));
+                                          std::move(counters), std::move(account),
+                                          std::move(mapping)));
 }
 
 BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,
                          uint64_t bytes_limit, std::shared_ptr<TenantCounters> counters,
-                         std::shared_ptr<TenantAccount> account)
+                         std::shared_ptr<TenantAccount> account, BudgetShare mapping)
     : use_(std::move(use)),
       tenant_(std::move(tenant)),
       bytes_limit_(bytes_limit),
       counters_(std::move(counters)),
       counted_(counters_->buffers),
-      account_(std::move(account)) {
-  ++use_->all;
+      account_(std::move(account)),
+      mapping_(std::move(mapping)) {
   ++use_->tenants[tenant_].buffers;
 }
 
 BufferShare::~BufferShare() {
-  --use_->all;
   auto own = use_->tenants.find(tenant_);
   own->second.bytes -= bytes_;
   counters_->buffer_bytes.Add(-static_cast<int64_t>(bytes_));

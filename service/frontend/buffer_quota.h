@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/units.h"
 #include "service/counters.h"
+#include "service/host_budget.h"
 #include "service/tenant_ledger.h"
 
 namespace mccs {
@@ -25,9 +26,8 @@ namespace mccs {
 inline constexpr uint32_t kMaxBuffersPerProcess = 8192;
 // Per tenant, over all its processes on the host, unless configured otherwise.
 inline constexpr uint32_t kDefaultBuffersPerTenant = 16384;
-// For all tenants. The rest below vm.max_map_count is for the daemon itself: libraries, stacks, and
-// the regions of 4,096 processes and their ranks.
-inline constexpr uint32_t kMaxBuffersOfAll = 49152;
+// The highest value of the limit per tenant.
+inline constexpr uint32_t kMaxBuffersPerTenant = 49152;
 // Per tenant: far above the memory of a host's GPUs, far below the 128 TiB address space of a
 // process. The size of a sparse file costs its creator nothing.
 inline constexpr uint64_t kDefaultMappedBytesPerTenant = 8192 * kGiB;
@@ -47,12 +47,11 @@ class BufferQuota {
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
-  // Adds a buffer of `tenant`, whose process has `account` (null: no quotas). kResourceExhausted
-  // names the exceeded limit and the remedy.
+  // Adds a buffer of `tenant`, whose process has `account` (null: no quotas) and `budget` (null:
+  // mappings are not counted). kResourceExhausted names the exceeded limit and the remedy.
   absl::StatusOr<std::unique_ptr<BufferShare>> Take(
-      const std::string& tenant, std::shared_ptr<TenantAccount> account = nullptr);
-
-  uint32_t buffers() const { return use_->all; }
+      const std::string& tenant, std::shared_ptr<TenantAccount> account = nullptr,
+      std::shared_ptr<TenantResources> budget = nullptr);
 
  private:
   friend class BufferShare;
@@ -61,7 +60,6 @@ class BufferQuota {
     uint64_t bytes = 0;
   };
   struct Use {
-    uint32_t all = 0;
     absl::flat_hash_map<std::string, TenantUse> tenants;  // those with buffers
   };
 
@@ -84,7 +82,8 @@ class BufferShare {
  private:
   friend class BufferQuota;
   BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit,
-              std::shared_ptr<TenantCounters> counters, std::shared_ptr<TenantAccount> account);
+              std::shared_ptr<TenantCounters> counters, std::shared_ptr<TenantAccount> account,
+              BudgetShare mapping);
 
   const std::shared_ptr<BufferQuota::Use> use_;
   const std::string tenant_;
@@ -92,6 +91,7 @@ class BufferShare {
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_;
   const std::shared_ptr<TenantAccount> account_;
+  const BudgetShare mapping_;
   uint64_t bytes_ = 0;
   uint64_t memory_bytes_ = 0;
 };

@@ -25,7 +25,8 @@ BufferId BufferRegistry::NextId() {
 
 absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
   MCCS_RETURN_IF_ERROR(CheckLimit());
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(owner_.tenant, account_));
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share,
+                        quota_.Take(owner_.tenant, account_, budget_));
   ++pending_whole_;
   pending_.push_back({.request = request,
                       .mapping = mapper_.Import(owner_, std::move(offer)),
@@ -80,7 +81,8 @@ absl::StatusOr<BufferId> BufferRegistry::FinishChunk(Pending& pending) {
 absl::StatusOr<BufferId> BufferRegistry::Reserve(uint64_t bytes) {
   MCCS_RETURN_IF_ERROR(CheckLimit());
   const BufferId id = NextId();
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share, quota_.Take(owner_.tenant));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share,
+                        quota_.Take(owner_.tenant, nullptr, budget_));
   MCCS_RETURN_IF_ERROR(share->AddBytes(bytes));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRange> range, mapper_.Reserve(bytes));
   buffers_[id].chunks =
@@ -100,7 +102,7 @@ absl::Status BufferRegistry::MapChunk(uint64_t request, BufferId id, uint64_t of
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   ChunkedBuffer::Shares shares;
   for (auto& share : shares) {
-    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(owner_.tenant, account_));
+    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(owner_.tenant, account_, budget_));
   }
   MCCS_RETURN_IF_ERROR(shares.front()->AddMemory(offer.bytes));
   MCCS_ASSIGN_OR_RETURN(auto chunk, buffer->Map(offset, std::move(offer), std::move(shares)));

@@ -27,13 +27,16 @@ namespace mccs {
 
 class BufferRegistry {
  public:
-  // `account`: of the process; null: no quotas. LIFETIME: device and quota outlive the registry.
+  // `account`: of the process; null: no quotas. `budget`: likewise; null: mappings are not counted.
+  // LIFETIME: device and quota outlive the registry.
   BufferRegistry(Device& device, BufferQuota& quota, std::string tenant,
-                 std::shared_ptr<TenantAccount> account = nullptr, pid_t process = 0)
+                 std::shared_ptr<TenantAccount> account = nullptr, pid_t process = 0,
+                 std::shared_ptr<TenantResources> budget = nullptr)
       : mapper_(device.mapper()),
         quota_(quota),
         owner_{std::move(tenant), process},
-        account_(std::move(account)) {}
+        account_(std::move(account)),
+        budget_(std::move(budget)) {}
 
   // Starts to map what the tenant offers. On an error (kResourceExhausted, of the process or from
   // BufferQuota) nothing is started.
@@ -105,6 +108,7 @@ class BufferRegistry {
   BufferQuota& quota_;
   const MappingOwner owner_;
   const std::shared_ptr<TenantAccount> account_;
+  const std::shared_ptr<TenantResources> budget_;
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, Entry> buffers_;
   std::deque<Pending> pending_;  // the next one to check first

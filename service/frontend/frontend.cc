@@ -97,25 +97,13 @@ bool Frontend::AcceptFrom(TenantListener& listener) {
 }
 
 void Frontend::AddSession(std::unique_ptr<TenantChannel> channel) {
-  const TenantIdentity& identity = channel->identity();
-  const std::string tenant =
-      env_.ledger != nullptr
-          ? env_.ledger->AccountOf({identity.tenant, identity.cgroup})->counted_as()
-          : identity.tenant;
-  const auto own = tenants_.find(tenant);
-  if (sessions_.size() >= kMaxSessions) {
-    return LogOnce(absl::StrCat("rejected a process: ", sessions_.size(),
-                                " processes are connected, which is the limit"));
+  auto session = std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel));
+  if (const absl::Status taken = session->TakeShares(); !taken.ok()) {
+    return LogOnce(absl::StrCat("rejected a process: ", taken.message()));
   }
-  if (own != tenants_.end() && own->second.sessions >= kMaxSessionsPerTenant) {
-    return LogOnce(absl::StrCat("rejected a process of tenant ", tenant, ": ", own->second.sessions,
-                                " are connected, which is the limit per tenant"));
-  }
-  Tenant& its_tenant = tenants_[tenant];
+  Tenant& its_tenant = tenants_[session->counted_as()];
   ++its_tenant.sessions;
-  sessions_.push_back(
-      {.session = std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)),
-       .tenant = &its_tenant});
+  sessions_.push_back({.session = std::move(session), .tenant = &its_tenant});
 }
 
 // Suppresses repetitions in the log.

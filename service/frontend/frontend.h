@@ -20,9 +20,6 @@
 
 namespace mccs {
 
-inline constexpr size_t kMaxSessions = 4096;
-// Per tenant, so that no tenant can use all sessions.
-inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Connections accepted per listener and turn; limited so that existing sessions get their turns.
 inline constexpr int kAcceptedPerTurn = 4;
 

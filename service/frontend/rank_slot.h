@@ -28,6 +28,7 @@
 #include "service/communicator/membership/communicator_environment.h"
 #include "service/communicator/membership/derived_communicator.h"
 #include "service/frontend/rank_endpoint.h"
+#include "service/host_budget.h"
 
 namespace mccs {
 
@@ -40,8 +41,9 @@ class RankSlot {
     JoinRequest join;     // without roster
     uint64_t init_request = 0;
   };
-  RankSlot(Origin origin, std::unique_ptr<RankEndpoint> endpoint)
-      : origin_(std::move(origin)), endpoint_(std::move(endpoint)) {}
+  // `regions`: for the memory that the endpoint shares with the process.
+  RankSlot(Origin origin, std::unique_ptr<RankEndpoint> endpoint, BudgetShare regions)
+      : origin_(std::move(origin)), regions_(std::move(regions)), endpoint_(std::move(endpoint)) {}
 
   const Origin& origin() const { return origin_; }
   RankEndpoint& endpoint() { return *endpoint_; }
@@ -84,6 +86,7 @@ class RankSlot {
   }
 
   const Origin origin_;
+  const BudgetShare regions_;
   const std::unique_ptr<RankEndpoint> endpoint_;
   State state_ = State::kForming;
   bool init_answered_ = false;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "service/error_class.h"
 
 namespace mccs {
@@ -14,6 +15,10 @@ namespace {
 
 constexpr int kMessagesPerTurn = 16;
 constexpr size_t kMaxPendingMappings = 256;
+// Socket, pidfd and doorbell.
+constexpr uint64_t kDescriptorsPerProcess = 3;
+// The number of a shim's Hello.
+constexpr uint64_t kHelloRequest = 0;
 // Costs of requests in the units of the TurnBudget.
 constexpr int kRequestCost = 1;
 // It creates a communicator or a rank's shared memory.
@@ -175,14 +180,24 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
                    : nullptr),
       counted_as_(account_ != nullptr ? account_->counted_as() : channel_->identity().tenant),
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
+      budget_(environment.budget != nullptr ? environment.budget->Of(counted_as_, counters_)
+                                            : nullptr),
       buffers_(*environment.device, *environment.buffer_quota, counted_as_, account_,
-               channel_->identity().process),
+               channel_->identity().process, budget_),
       kernels_(id, channel_->identity().process,
                [this](std::span<const std::byte> message, std::span<const int> fds) {
                  if (state_ == State::kOpen) EndOnError(channel_->Send(message, fds));
                }) {}
 
 Session::~Session() = default;
+
+absl::Status Session::TakeShares() {
+  absl::Status taken = process_.Take();
+  if (taken.ok()) taken = descriptors_.Take(kDescriptorsPerProcess);
+  if (taken.ok()) taken = region_share_.Take();
+  if (!taken.ok()) Answer<wire::HelloReply>(kHelloRequest, taken);
+  return taken;
+}
 
 // ---- Turns of the engine -----------------------------------------------------------------------
 

@@ -37,6 +37,7 @@
 #include "service/frontend/rank_slot.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/turn_budget.h"
+#include "service/host_budget.h"
 #include "service/tenant_ledger.h"
 
 namespace mccs {
@@ -49,6 +50,7 @@ struct SessionEnvironment {
   bool wants_dma_bufs = false;  // of memory on GPUs, for NICs
   BufferQuota* buffer_quota = nullptr;
   TenantLedger* ledger = nullptr;  // null: no quotas
+  HostBudget* budget = nullptr;    // null: not limited
   bool denies_unknown = false;     // processes whose tenant no operator has named
   const Clock* clock = nullptr;
   Log* log = nullptr;
@@ -57,7 +59,8 @@ struct SessionEnvironment {
   Endpoint endpoint;                   // where peers reach this daemon: written into unique ids
   const IdKeys* id_keys = nullptr;     // sign and check unique ids
   // Makes this daemon the rendezvous of an id derived from NCCL_COMM_ID.
-  std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)>
+  std::function<absl::Status(const wire::UniqueId&, const std::string& tenant,
+                             std::shared_ptr<TenantResources> budget)>
       listen_for_environment_id;
 };
 
@@ -66,6 +69,10 @@ class Session {
   Session(SessionId id, const SessionEnvironment& environment,
           std::unique_ptr<TenantChannel> channel);
   ~Session();
+
+  // Counts the process; call once, before Poll. kResourceExhausted: its tenant or this host has too
+  // many. The process then gets this answer to its Hello, and the session must be destroyed.
+  absl::Status TakeShares();
 
   // Handles messages and newly posted work, as far as `budget` allows; the rest waits for the next
   // turn. Returns true if it made progress or work waits.
@@ -259,6 +266,10 @@ class Session {
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_{counters_->sessions};
   State state_ = State::kGreeting;
+  const std::shared_ptr<TenantResources> budget_;  // null: not limited
+  BudgetShare process_{budget_, Resource::kProcesses};
+  BudgetShare descriptors_{budget_, Resource::kDescriptors};  // of the connection
+  BudgetShare region_share_{budget_, Resource::kMappings};    // for memory_
   SharedRegion memory_;
   BufferRegistry buffers_;
   ProcessGpus kernels_;

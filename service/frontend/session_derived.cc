@@ -160,7 +160,7 @@ absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& pla
   join.id = place.id;
   join.ranks = place.ranks;
   join.rank.set_rank(place.rank.value());
-  if (place.rank == Rank(0)) env_.rendezvous->Register(place.id, identity().tenant);
+  if (place.rank == Rank(0)) env_.rendezvous->Register(place.id, identity().tenant, budget_);
   return Admit(join, request);
 }
 

@@ -104,7 +104,7 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
 }
 
 absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUniqueId&) {
-  return Signed(env_.rendezvous->MakeId(env_.endpoint, identity().tenant));
+  return Signed(env_.rendezvous->MakeId(env_.endpoint, identity().tenant, budget_));
 }
 
 wire::UniqueIdReply Session::Signed(wire::UniqueId id) const {
@@ -135,6 +135,8 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
                                                      ranks_.size(), ", which is the limit"));
   }
   MCCS_ASSIGN_OR_RETURN(GpuMappings* const kernels, KernelsOf(join));
+  BudgetShare regions(budget_, Resource::kMappings);
+  MCCS_RETURN_IF_ERROR(regions.Take(kernels != nullptr ? 2 : 1));
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
       RankEndpoint::Make(Rank(join.rank.rank()), buffers_, kernels,
@@ -144,10 +146,11 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
                           .on_not_member = std::bind_front(&Session::OnNotMember, this, handle)}));
   JoinRequest own = join;
   own.account = account_;
+  own.budget = budget_;
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
   RankSlot::Origin origin{.serial = ++last_serial_, .join = join, .init_request = request};
   origin.join.roster = nullptr;  // not needed any more
-  ranks_.try_emplace(handle, std::move(origin), std::move(endpoint));
+  ranks_.try_emplace(handle, std::move(origin), std::move(endpoint), std::move(regions));
   inits_.emplace(request, handle);
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
@@ -191,7 +194,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   } else {  // The id of NCCL_COMM_ID is the library's: no daemon makes it.
     env_.id_keys->Name(&join.id, identity().tenant);
     if (request.rank == 0)
-      MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant));
+      MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant, budget_));
   }
   join.tenant = identity().tenant;
   join.ranks = request.ranks;

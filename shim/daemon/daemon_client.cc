@@ -132,12 +132,14 @@ absl::Status DaemonClient::Greet() {
   hello.oldest_version = wire::kOldestWireVersion;
   hello.newest_version = wire::kWireVersion;
   std::strncpy(hello.build, absl::StrCat("mccs ", kMccsVersion).c_str(), sizeof(hello.build) - 1);
-  if (send(socket_.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+  const bool sent = send(socket_.get(), &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello);
+  const int error = errno;
+  auto reply = Receive();  // A daemon that closes has perhaps said why.
+  if (!sent && !reply.ok()) {
     return absl::UnavailableError(absl::StrCat("the MCCS daemon at ", socket_path_,
-                                               " closed the connection: ", strerror(errno), "; ",
+                                               " closed the connection: ", strerror(error), "; ",
                                                kHowToStart));
   }
-  auto reply = Receive();
   if (!reply.ok()) {
     return absl::UnavailableError(absl::StrCat("the MCCS daemon at ", socket_path_,
                                                " did not reply (", reply.status().message(), "); ",

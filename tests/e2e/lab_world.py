@@ -76,11 +76,12 @@ def eventually(condition, timeout=TIMEOUT_S):
 
 
 class Lab:
-    """`hosts` with `gpus` each, or a topology file; mccsd_config: a file for every daemon; env: of the daemons.
+    """`hosts` with `gpus` each, or a topology file; mccsd_config: a file for every daemon; tenants: with a socket
+    each; env: of the daemons.
     REQUIRES: one name per lab that is up at the same time."""
 
     def __init__(self, hosts=None, gpus=None, name="e2e", topology=None, network="namespaces", mccsd_config=None,
-                 env=None):
+                 tenants=None, env=None):
         require_built("mccs-lab", "mccsd", "mccs-controller", "../lib/libnccl.so.2",
              "../lib/emulation/libcuda.so.1", "../lib/emulation/libcudart.so.13",
              "../lib/emulation/libnvidia-ml.so.1")
@@ -88,7 +89,8 @@ class Lab:
         self.directory = pathlib.Path(f"/tmp/mccs-lab-{os.getuid()}-{self.name}")
         up = self.command("up", *(["--topology", topology, "--network", network] if topology else
                                   ["--hosts", hosts, "--gpus", gpus]),
-                          *(["--mccsd-config", mccsd_config] if mccsd_config else []), env=env)
+                          *(["--mccsd-config", mccsd_config] if mccsd_config else []),
+                          *(["--tenants", tenants] if tenants else []), env=env)
         if up.returncode == 77:
             raise unittest.SkipTest(up.stderr.strip())
         if up.returncode != 0:

@@ -205,6 +205,7 @@ void SimHost::Start() {
                               .skew = options_.skew,
                               .algorithms = options_.algorithms,
                               .buffers = options_.buffers,
+                              .limits = options_.limits,
                               .dscp_by_class = options_.dscp_by_class,
                               .denies_unknown_tenants = options_.denies_unknown_tenants});
   MCCS_CHECK(daemon.ok());

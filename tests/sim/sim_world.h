@@ -72,6 +72,7 @@ struct SimWorldOptions {
   ChoiceParameters algorithms = {};
   SimNetworkOptions network = {};
   BufferLimits buffers = {};
+  HostLimits limits = {};
   int64_t mapping_step_ns = 0;  // longest step of mapping or unmapping
   int64_t registration_ns = 0;  // of a tenant's memory with a NIC
   DscpMap dscp_by_class = {};

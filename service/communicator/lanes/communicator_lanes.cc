@@ -30,7 +30,7 @@ absl::Status IllegalTransition(const char* what) {
 absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
     const LaneSetOptions& options) {
   std::unique_ptr<CommunicatorLanes> lanes(new CommunicatorLanes(options));
-  lanes->options_.memory = std::make_shared<LaneMemory>();
+  lanes->options_.memory = std::make_shared<LaneMemory>(options.budget);
   lanes->current_epoch_ = options.strategy.epoch;
   MCCS_ASSIGN_OR_RETURN(lanes->messages_, MakeMessages(lanes->options_));
   MCCS_ASSIGN_OR_RETURN(lanes->current_, MakeCollectives(lanes->options_));

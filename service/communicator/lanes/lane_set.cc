@@ -29,9 +29,11 @@ LaneSet::LaneSet(const LaneSetOptions& options)
       rate_(options.strategy.lanes.slot_bytes),
       ready_(options.waker),
       departed_(options.hosts.size(), false),
-      memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
+      memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()),
+      descriptors_(options.budget, Resource::kDescriptors),
+      mappings_(options.budget, Resource::kMappings) {}
 
-LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
+LaneSet::~LaneSet() { memory_->taken.Return(memory_bytes_); }
 
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const size_t hosts = strategy.ring.size();
@@ -164,6 +166,7 @@ LaneSet::LaneTurns& LaneSet::AddTurns(ChannelId channel) {
 }
 
 OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
+  rejected_.Update(descriptors_.Take());
   LaneTurns& turns = AddTurns(channel);
   const DialOptions dial{.route = RouteTo(channel, peer),
                          .preamble = PreambleOf(channel, options_.self, peer),
@@ -195,6 +198,7 @@ absl::StatusOr<LaneSet::LaneTurns*> LaneSet::FindOrMakeIncoming(ChannelId channe
   if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
     return known->second;
   }
+  MCCS_RETURN_IF_ERROR(descriptors_.Take());
   std::shared_ptr<Region> slots;
   if (!IsMessageChannel(channel)) {
     MCCS_ASSIGN_OR_RETURN(slots, AllocateMemory(options_.strategy.lanes.receive_bytes()));
@@ -262,15 +266,15 @@ absl::Status LaneSet::ReserveStaging() {
 }
 
 absl::Status LaneSet::ReserveMemory(uint64_t bytes) {
-  if (memory_->taken + bytes > memory_->allowed) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("lane memory of the communicator exceeds its limit of ",
-                     FormatBytes(memory_->allowed), " per host, with ", FormatBytes(memory_->taken),
-                     " in use; use fewer channels, or lower `slots` or `slot_bytes` of `lanes` in "
-                     "mccsd's configuration"));
+  if (memory_->taken.held() + bytes > memory_->allowed) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "lane memory of the communicator exceeds its limit of ", FormatBytes(memory_->allowed),
+        " per host, with ", FormatBytes(memory_->taken.held()),
+        " in use; use fewer channels, or lower `slots` or `slot_bytes` of `lanes` in "
+        "mccsd's configuration"));
   }
+  MCCS_RETURN_IF_ERROR(memory_->taken.Take(bytes));
   memory_bytes_ += bytes;
-  memory_->taken += bytes;
   return absl::OkStatus();
 }
 
@@ -280,6 +284,7 @@ absl::StatusOr<std::shared_ptr<Region>> LaneSet::AllocateMemory(uint64_t bytes) 
 }
 
 absl::StatusOr<std::shared_ptr<Region>> LaneSet::AllocateReserved(uint64_t bytes) {
+  MCCS_RETURN_IF_ERROR(mappings_.Take());
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Region> memory, options_.device->Allocate(bytes));
   return std::shared_ptr<Region>(memory.release(), [transport = options_.transport](Region* ended) {
     transport->Forget(*ended, std::shared_ptr<Region>(ended));
@@ -342,7 +347,7 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
   }
   const auto turns = FindOrMakeIncoming(preamble.channel, preamble.from_host);
   if (!turns.ok()) {
-    rejected_memory_.Update(turns.status());
+    rejected_.Update(turns.status());
     return;
   }
   connection->SetWaker(*turns);
@@ -353,7 +358,7 @@ void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> conne
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> LaneSet::Poll() {
-  MCCS_RETURN_IF_ERROR(rejected_memory_);
+  MCCS_RETURN_IF_ERROR(rejected_);
   ListDue();
   bool moved = false;
   const int64_t end = cost_ + kCostPerPoll;
@@ -441,7 +446,7 @@ void LaneSet::TolerateLosses() {
 }
 
 MonotonicNs LaneSet::NextDeadline() const {
-  if (!rejected_memory_.ok()) return 0;
+  if (!rejected_.ok()) return 0;
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 

@@ -50,13 +50,17 @@
 #include "service/counters.h"
 #include "service/device/device.h"
 #include "service/executor/lane_directory.h"
+#include "service/host_budget.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
 
 // Address space of all lanes of one communicator on this host, in bytes.
 struct LaneMemory {
-  uint64_t taken = 0;
+  // `budget`: of the communicator's tenant; null: not limited.
+  explicit LaneMemory(std::shared_ptr<TenantResources> budget = nullptr)
+      : taken(std::move(budget), Resource::kLaneMemory) {}
+  BudgetShare taken;
   uint64_t allowed = kMaxLaneMemoryBytes;
 };
 
@@ -79,6 +83,7 @@ struct LaneSetOptions {
   bool messages = true;                                // message lanes may be used
   std::shared_ptr<LaneMemory> memory = nullptr;        // null: for this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: not counted
+  std::shared_ptr<TenantResources> budget = nullptr;   // null: not limited
   HostPacing* pacing = nullptr;                        // null: SetRateLimits is not called
 };
 
@@ -137,7 +142,7 @@ class LaneSet final : public LaneDirectory {
   // Every ring lane has had its first connection.
   bool ready() const;
   // Returns true if anything moved. An error: a lane cannot be opened or restored, a peer broke the
-  // protocol, or there is no memory for a lane that a peer opened.
+  // protocol, or a resource was lacking for a lane that a peer or this host opened.
   // Polls each lane that has work once. Ends when its cost (turn_cost.h) reaches kCostPerPoll,
   // rounded up to a lane's Poll; the next call continues with the next lane. A lane costs the bytes
   // that it moves, and kLaneCost if there are any: they may be few, in a system call of their own.
@@ -240,11 +245,13 @@ class LaneSet final : public LaneDirectory {
   std::optional<RateLimits> rate_limits_;
   std::optional<SentRates> sent_rates_;  // of rate_limits_
   const std::shared_ptr<LaneMemory> memory_;
-  uint64_t memory_bytes_ = 0;     // of `memory_`, for slots and staging here
-  uint64_t reserved_bytes_ = 0;   // of these, not allocated yet
-  absl::Status rejected_memory_;  // for a lane that a peer opened
-  size_t held_ = 0;               // number of lanes
-  bool idle_ = false;             // the last Poll moved nothing
+  uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
+  uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
+  BudgetShare descriptors_;      // one for each lane, whatever carries it
+  BudgetShare mappings_;         // for each slots and staging
+  absl::Status rejected_;        // a lane for which a resource was lacking
+  size_t held_ = 0;              // number of lanes
+  bool idle_ = false;            // the last Poll moved nothing
   int64_t cost_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/peer.pb.h"
+#include "service/host_budget.h"
 #include "service/transport/network.h"
 
 namespace mccs {
@@ -54,6 +55,8 @@ class PeerLink {
   explicit PeerLink(std::unique_ptr<Connection> connection,
                     uint32_t most_bytes = kMaxPeerMessageBytes)
       : connection_(std::move(connection)), most_bytes_(most_bytes) {}
+  // Keeps the share of its descriptor as long as it exists.
+  void Keep(BudgetShare share) { share_.emplace(std::move(share)); }
   // Applies from the next message on.
   void Allow(uint32_t most_bytes) { most_bytes_ = most_bytes; }
   // Wakes `waker` when the link has work for Poll or Receive. LIFETIME: it outlives the link.
@@ -88,6 +91,7 @@ class PeerLink {
   absl::StatusOr<size_t> WriteSome(size_t most);
   absl::Status Fill();
 
+  std::optional<BudgetShare> share_;
   std::unique_ptr<Connection> connection_;
   uint32_t most_bytes_;
   absl::Status status_;

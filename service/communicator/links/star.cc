@@ -22,9 +22,13 @@ Star::Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> di
 
 void Star::Accept(std::unique_ptr<Connection> connection, const std::string& host) {
   if (newcomers_.size() >= links_.size()) return;  // More links than hosts: drop it.
+  BudgetShare share(budget_, Resource::kDescriptors);
+  refused_.Update(share.Take());
+  if (!refused_.ok()) return;
   Newcomer& newcomer = newcomers_.emplace_back(
       ready_newcomers_, std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes), host);
   newcomer.place = std::prev(newcomers_.end());
+  newcomer.link->Keep(std::move(share));
   newcomer.link->SetWaker(&newcomer);
   newcomer.Wake();
 }

@@ -60,6 +60,10 @@ class Star {
   // The leader takes a member's link; the member's first message (Hello) identifies it. `host`:
   // whose daemon it has proven to be; empty: nothing.
   void Accept(std::unique_ptr<Connection> connection, const std::string& host = "");
+  // For whom the members' links count; null: not counted. Call before the first Accept.
+  void CountFor(std::shared_ptr<TenantResources> budget) { budget_ = std::move(budget); }
+  // Why a member's link was refused; OK: none was.
+  const absl::Status& refused() const { return refused_; }
   // The name that a member must have proven.
   void ExpectHosts(std::function<std::string(HostIndex)> name_of) { name_of_ = std::move(name_of); }
 
@@ -143,6 +147,8 @@ class Star {
   PeerFrame failure_;        // the leader's last message about one, for hosts that link later
   std::list<Newcomer> newcomers_;
   std::function<std::string(HostIndex)> name_of_;
+  std::shared_ptr<TenantResources> budget_;
+  absl::Status refused_;
   uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened

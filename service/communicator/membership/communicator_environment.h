@@ -14,6 +14,7 @@
 #include "service/communicator/strategy/strategy.h"
 #include "service/counters.h"
 #include "service/device/device.h"
+#include "service/host_budget.h"
 #include "service/pacing/host_pacing.h"
 #include "service/tenant_ledger.h"
 #include "service/transport/lane.h"
@@ -49,7 +50,8 @@ struct CommunicatorEnvironment {
 struct JoinRequest {
   wire::UniqueId id{};
   std::string tenant;
-  std::shared_ptr<TenantAccount> account = {};  // of the process; null: not accounted
+  std::shared_ptr<TenantAccount> account = {};   // of the process; null: not accounted
+  std::shared_ptr<TenantResources> budget = {};  // likewise; null: not limited
   std::string name;
   int ranks = 0;
   cluster::Member rank;

@@ -224,6 +224,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial), &waker_);
   }
+  formation_.star->CountFor(formation_.budget);
   formation_.star->ExpectHosts([&members](HostIndex host) { return members.HostName(host); });
   const uint32_t most_bytes = MostMessageBytes(members.ranks(), members.hosts());
   formation_.star->Limit(most_bytes);
@@ -383,6 +384,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .strategy = strategy,
                          .waker = &waker_,
                          .counters = formation_.counters,
+                         .budget = formation_.budget,
                          .pacing = env_.pacing};
   for (int h = 0; h < members.hosts(); ++h) {
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));

@@ -40,6 +40,7 @@ struct Formation {
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the current one
   std::unique_ptr<CommunicatorLanes> lanes;
   std::shared_ptr<TenantCounters> counters;  // of its tenant
+  std::shared_ptr<TenantResources> budget;   // likewise; null: not limited
   int64_t cost = 0;                          // of forming (turn_cost.h)
 };
 

@@ -30,7 +30,8 @@ peer::Message RejectedMessage(const absl::Status& why) {
 
 }  // namespace
 
-wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string& tenant) {
+wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string& tenant,
+                                  const std::shared_ptr<TenantResources>& budget) {
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;
   id.version = wire::kWireVersion;
@@ -38,15 +39,17 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
   id.comm_id = random_.NextU64();
   random_.Fill(std::as_writable_bytes(std::span(id.secret)));
   std::strncpy(id.host, advertised.host.c_str(), sizeof(id.host) - 1);
-  Register(id, tenant);
+  Register(id, tenant, budget);
   return id;
 }
 
-void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant) {
+void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant,
+                          const std::shared_ptr<TenantResources>& budget) {
   std::unique_ptr<PendingRendezvous>& place = pending_rendezvous_[CommId(id.comm_id)];
   if (place != nullptr) return;  // A second rank of this host joined with the same id.
   place = std::make_unique<PendingRendezvous>(turns_, CommId(id.comm_id), tenant);
   place->guessable = id.guessable != 0;
+  place->budget = budget;
   std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
   std::list<CommId>& unused = unused_[tenant];
   place->unused = unused.insert(unused.end(), CommId(id.comm_id));
@@ -75,9 +78,17 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection,
     unused->second.erase(rendezvous.unused);
     if (unused->second.empty()) unused_.erase(unused);
   }
+  BudgetShare share(rendezvous.budget, Resource::kDescriptors);
+  if (const absl::Status taken = share.Take(); !taken.ok()) {
+    // Others may guess a guessable id, and must not end its rendezvous.
+    if (!rendezvous.guessable) RejectRendezvous(id, rendezvous, taken);
+    rendezvous.Wake();
+    return;
+  }
   JoiningHost& joining_host = rendezvous.joining_hosts.emplace_back(
       rendezvous.ready, std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes),
       host);
+  joining_host.link->Keep(std::move(share));
   joining_host.place = std::prev(rendezvous.joining_hosts.end());
   joining_host.link->SetWaker(&joining_host);
   joining_host.Wake();

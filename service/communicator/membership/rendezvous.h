@@ -65,10 +65,12 @@ class Rendezvous {
       : random_(random), clock_(clock), log_(log) {}
 
   // Creates an id for `tenant`, with its rendezvous here. `advertised`: where other daemons connect
-  // to this one.
-  wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
+  // to this one. `budget`: for whom these connections count; null: not counted.
+  wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant,
+                        const std::shared_ptr<TenantResources>& budget = nullptr);
   // Registers an id that was derived elsewhere (NCCL_COMM_ID), with its rendezvous here.
-  void Register(const wire::UniqueId& id, const std::string& tenant);
+  void Register(const wire::UniqueId& id, const std::string& tenant,
+                const std::shared_ptr<TenantResources>& budget = nullptr);
 
   // The secret of a pending rendezvous, for the handshake; nothing if there is none for `id`.
   std::optional<Secret> SecretOf(CommId id) const;
@@ -114,6 +116,7 @@ class Rendezvous {
         : Participant(turns, tenant), id(own_id), creator(tenant) {}
     const CommId id;
     const std::string creator;
+    std::shared_ptr<TenantResources> budget;  // null: not limited
     Secret secret{};
     bool guessable = false;
     bool active = false;                 // some host has connected

@@ -43,8 +43,10 @@ absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
 }
 
 std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
-                                       const Strategy& strategy, const PlanCache& plans) {
-  return std::make_unique<Executor>(device, lanes, strategy.lanes, plans.channels());
+                                       const Strategy& strategy, const PlanCache& plans,
+                                       const std::shared_ptr<TenantResources>& budget) {
+  return std::make_unique<Executor>(device, lanes, strategy.lanes, plans.channels(),
+                                    BudgetShare(budget, Resource::kPlanMemory));
 }
 
 uint64_t BufferBytes(std::span<const PostedOperation* const> calls) {
@@ -62,13 +64,15 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       change_(*parts.change),
       tally_(*parts.tally),
       clock_(*parts.clock),
+      budget_(parts.budget),
       account_(parts.account),
       lanes_(parts.lanes),
       self_(self),
       strategy_(strategy),
       runners_(parts.runners),
-      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self, runners_)),
-      executor_(MakeExecutor(device_, *parts.lanes, strategy, *plans_)),
+      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self, runners_,
+                                         BudgetShare(budget_, Resource::kPlanMemory))),
+      executor_(MakeExecutor(device_, *parts.lanes, strategy, *plans_, budget_)),
       ranks_(ranks),
       calls_(ranks.size()) {}
 
@@ -76,12 +80,13 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
   former_plan_cost_ += plans_->cost();
-  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_, runners_);
+  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_, runners_,
+                                       BudgetShare(budget_, Resource::kPlanMemory));
   if (lanes_ == &lanes) return;
   lanes_ = &lanes;
   former_plan_cost_ += executor_->loaded_bytes() * kCostPerLoadedByte;
   former_poll_cost_ += executor_->polled_programs() * kCostPerProgram;
-  executor_ = MakeExecutor(device_, lanes, strategy, *plans_);
+  executor_ = MakeExecutor(device_, lanes, strategy, *plans_, budget_);
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {

@@ -57,8 +57,9 @@ class OperationLoop {
     StrategyChange* change;
     WorkTally* tally;
     const Clock* clock;
-    TenantAccount* account = nullptr;          // of the ranks' tenant; null: not accounted
-    std::span<const LocalIndex> runners = {};  // of KernelRanks
+    TenantAccount* account = nullptr;              // of the ranks' tenant; null: not accounted
+    std::shared_ptr<TenantResources> budget = {};  // likewise; null: not limited
+    std::span<const LocalIndex> runners = {};      // of KernelRanks
   };
   // `ranks`: by LocalIndex. LIFETIME: ranks and parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
@@ -198,6 +199,7 @@ class OperationLoop {
   StrategyChange& change_;
   WorkTally& tally_;
   const Clock& clock_;
+  const std::shared_ptr<TenantResources> budget_;
   TenantAccount* const account_;
   OperationTrace* trace_ = nullptr;  // null: no trace runs
   bool trace_skips_next_ = false;

@@ -108,8 +108,10 @@ int64_t PlanCache::BuildPart() {
     build_->BuildNext();
     const int64_t cost = CostOf(build_->last_parts());
     if (!build_->done()) return cost;
-    Insert(build_->Take());
+    Plan plan = build_->Take();
     build_.reset();
+    const PlanKey key = plan.key;
+    if (const absl::Status kept = Insert(std::move(plan)); !kept.ok()) Fail(key, kept);
     return cost;
   }
   if (!wanted_->plan.has_value()) {
@@ -149,22 +151,27 @@ void PlanCache::Fail(const PlanKey& key, const absl::Status& why) {
   if (wanted_.has_value() && wanted_->plan == key) wanted_.reset();
 }
 
-void PlanCache::Insert(Plan plan) {
+absl::Status PlanCache::Insert(Plan plan) {
   const PlanKey key = plan.key;
   const uint64_t bytes = MemoryBytes(plan);
-  while (!by_use_.empty() && (by_use_.size() == kMaxCachedPlans || bytes_ + bytes > max_bytes_)) {
+  while (!by_use_.empty() &&
+         (by_use_.size() == kMaxCachedPlans || memory_.held() + bytes > max_bytes_)) {
+    EvictOldest();
+  }
+  for (absl::Status taken = memory_.Take(bytes); !taken.ok(); taken = memory_.Take(bytes)) {
+    if (by_use_.empty()) return taken;
     EvictOldest();
   }
   if (wanted_.has_value() && wanted_->plan == key && !wanted_->weighs) wanted_.reset();
   by_use_.push_front(
       {.plan = std::make_shared<const Plan>(std::move(plan)), .weight = std::nullopt});
   plans_.emplace(key, by_use_.begin());
-  bytes_ += bytes;
+  return absl::OkStatus();
 }
 
 void PlanCache::EvictOldest() {
   const Plan& plan = *by_use_.back().plan;
-  bytes_ -= MemoryBytes(plan);
+  memory_.Return(MemoryBytes(plan));
   plans_.erase(plan.key);
   by_use_.pop_back();
 }

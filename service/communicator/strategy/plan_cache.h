@@ -29,6 +29,7 @@
 #include "algorithms/plan.h"
 #include "proto/operation.h"
 #include "service/communicator/strategy/strategy.h"
+#include "service/host_budget.h"
 
 namespace mccs {
 
@@ -55,10 +56,13 @@ ChannelOrders OwnOrders(ChannelOrders orders, const Layout& layout, HostIndex se
 
 class PlanCache {
  public:
-  // `runners`: of KernelRanks. `max_bytes`: less in tests.
+  // `runners`: of KernelRanks. `memory`: of kPlanMemory. `max_bytes`: less in tests.
   PlanCache(Layout layout, const Strategy& strategy, HostIndex self,
-            std::span<const LocalIndex> runners = {}, uint64_t max_bytes = kMaxCachedPlanBytes)
+            std::span<const LocalIndex> runners = {},
+            BudgetShare memory = BudgetShare(nullptr, Resource::kPlanMemory),
+            uint64_t max_bytes = kMaxCachedPlanBytes)
       : max_bytes_(max_bytes),
+        memory_(std::move(memory)),
         layout_(std::move(layout)),
         orders_(OrdersOf(strategy)),
         own_orders_(OwnOrders(orders_, layout_, self, runners)),
@@ -80,6 +84,7 @@ class PlanCache {
   std::optional<PlanKey> KeyFor(OpKind kind, uint64_t bytes);
   // The plan for `key`; null: Work has to build it. A plan outlives its place in the cache, and the
   // cache, while its user holds it. kInvalidArgument, kResourceExhausted: as BuildPlan.
+  // kResourceExhausted: also if the tenant has no memory for it, without other plans of this cache.
   absl::StatusOr<std::shared_ptr<const Plan>> Find(const PlanKey& key);
   // Duration of a call in microseconds, by the cost model. Nothing: Work has to build its plan, as
   // for the call itself. kInvalidArgument: not a valid call.
@@ -96,7 +101,7 @@ class PlanCache {
 
   size_t size() const { return by_use_.size(); }
   // MemoryBytes of all cached plans.
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return memory_.held(); }
   const Layout& layout() const { return layout_; }
   // Of all plans.
   int channels() const { return static_cast<int>(own_orders_.rings.size()); }
@@ -125,10 +130,11 @@ class PlanCache {
   int64_t BuildPart();
   void Fail(const PlanKey& key, const absl::Status& why);
   int64_t WeighPart();
-  void Insert(Plan plan);
+  absl::Status Insert(Plan plan);
   void EvictOldest();
 
   const uint64_t max_bytes_;
+  BudgetShare memory_;
   const Layout layout_;
   const ChannelOrders orders_;      // of the strategy: for the choice, which all hosts make alike
   const ChannelOrders own_orders_;  // of this host's plans
@@ -142,7 +148,6 @@ class PlanCache {
   std::optional<PlanBuild> build_;        // in progress; it is completed whatever is wanted later
   std::optional<PlanWeighing> weighing_;  // likewise
   std::optional<Failure> failure_;        // the last one
-  uint64_t bytes_ = 0;
   int64_t cost_ = 0;
 };
 

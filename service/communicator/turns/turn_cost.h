@@ -8,6 +8,9 @@
 
 namespace mccs {
 
+// To show costs as time.
+inline constexpr double kCostPerSecond = 1e10;
+
 // A communicator's turn, apart from its results.
 inline constexpr int64_t kTurnCost = 8 << 10;
 // A completed operation or message.

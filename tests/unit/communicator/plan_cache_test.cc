@@ -1,5 +1,6 @@
 #include "service/communicator/strategy/plan_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -295,7 +296,8 @@ class LargePlans : public PlanOfManyHosts {
 
 TEST_F(LargePlans, StayWithinTheLimitOfMemory) {
   constexpr uint64_t kLimit = 500 << 10;
-  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{}, kLimit);
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{},
+                  BudgetShare(nullptr, Resource::kPlanMemory), kLimit);
   size_t most = 0;
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(Get(cache, KeyOf(i)).ok());
@@ -307,7 +309,8 @@ TEST_F(LargePlans, StayWithinTheLimitOfMemory) {
 }
 
 TEST_F(LargePlans, TheNewestOneStaysWhateverItsSize) {
-  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{}, /*max_bytes=*/1);
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{},
+                  BudgetShare(nullptr, Resource::kPlanMemory), /*max_bytes=*/1);
   const auto one = *Get(cache, KeyOf(0));
   EXPECT_EQ(*Get(cache, KeyOf(0)), one);
   EXPECT_EQ(cache.bytes(), MemoryBytes(*one));
@@ -316,6 +319,29 @@ TEST_F(LargePlans, TheNewestOneStaysWhateverItsSize) {
   EXPECT_EQ(cache.size(), 1u);
   EXPECT_EQ(one.use_count(), 1) << "out of the cache, and still valid";
   EXPECT_EQ(one->programs.size(), static_cast<size_t>(kChannels));
+}
+
+TEST_F(LargePlans, BeyondTheTenantsShareReplaceOthersOrAreRefused) {
+  HostLimits limits;
+  PlanCache probe(layout_, strategy_, HostIndex(0));
+  const uint64_t bytes = MemoryBytes(**Get(probe, KeyOf(0)));
+  limits[Resource::kPlanMemory] = 5 * bytes;
+  HostBudget budget(limits);
+  const auto blue = budget.Of("blue", std::make_shared<TenantCounters>());
+  PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{},
+                  BudgetShare(blue, Resource::kPlanMemory));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Get(cache, KeyOf(i)).ok());
+    EXPECT_LE(2 * budget.held(Resource::kPlanMemory), 5 * bytes);
+    EXPECT_EQ(budget.held(Resource::kPlanMemory), cache.bytes());
+  }
+  PlanCache other(layout_, strategy_, HostIndex(0), /*runners=*/{},
+                  BudgetShare(blue, Resource::kPlanMemory));
+  const absl::Status refused = Get(other, KeyOf(0)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(refused.message(),
+              testing::HasSubstr("too much memory of plans on this host: tenant blue"));
+  EXPECT_TRUE(Get(cache, KeyOf(1)).ok()) << "the communicator that has plans goes on";
 }
 
 TEST_F(ManyRoots, WithoutPlanAreNotCached) {

@@ -42,7 +42,6 @@ TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
     EXPECT_TRUE(absl::IsResourceExhausted(rejected)) << bytes;
     EXPECT_THAT(rejected.message(), HasSubstr("limits.mapped_bytes_per_tenant"));
   }
-  EXPECT_EQ(quota.buffers(), 1u);
   EXPECT_TRUE(Take(quota, "blue", blue, 400).ok());
   EXPECT_TRUE(Take(quota, "red", red, 1000).ok());
   blue.clear();
@@ -50,13 +49,25 @@ TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
 }
 
 TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
-  BufferQuota quota({.buffers_per_tenant = kMaxBuffersOfAll});
+  HostLimits limits;
+  limits[Resource::kMappings] = 100;
+  HostBudget budget(limits);
+  BufferQuota quota({});
   Shares shares;
-  for (uint32_t i = 0; i < kMaxBuffersOfAll; ++i)
-    ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
-  const absl::Status rejected = Take(quota, "green", shares);
-  EXPECT_TRUE(absl::IsResourceExhausted(rejected));
-  EXPECT_THAT(rejected.message(), HasSubstr("all tenants of this host"));
+  const auto take_all = [&](const std::string& tenant) {
+    const auto resources = budget.Of(tenant, std::make_shared<TenantCounters>());
+    for (;;) {
+      auto share = quota.Take(tenant, nullptr, resources);
+      if (!share.ok()) return share.status();
+      shares.push_back(*std::move(share));
+    }
+  };
+  for (const char* tenant : {"blue", "red", "green"}) {
+    EXPECT_THAT(take_all(tenant).message(), HasSubstr("too many memory mappings on this host"));
+    EXPECT_LT(budget.held(Resource::kMappings), 100u) << "some are left for the next tenant";
+  }
+  shares.clear();
+  EXPECT_EQ(budget.held(Resource::kMappings), 0u);
 }
 
 TEST(BufferQuota, AShareMayOutliveTheQuota) {

@@ -22,7 +22,9 @@ class BufferRegistryTest : public testing::Test {
     auto importer = std::make_unique<LocalImporter>();
     importer_ = importer.get();
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
-    registry_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
+    registry_ =
+        std::make_unique<BufferRegistry>(*device_, quota_, "blue", nullptr, 0,
+                                         budget_.Of("blue", std::make_shared<TenantCounters>()));
   }
 
   absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {
@@ -40,6 +42,7 @@ class BufferRegistryTest : public testing::Test {
   std::unique_ptr<CpuDevice> device_;
   BufferQuota quota_{
       {.buffers_per_tenant = kMaxBuffersPerProcess + 10, .mapped_bytes_per_tenant = 1 * kGiB}};
+  HostBudget budget_{HostLimits{}};
   std::unique_ptr<BufferRegistry> registry_;
 };
 
@@ -128,14 +131,14 @@ TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsLastHolder) {
   const uint32_t id = Register(1000)->value();
   auto hold = registry_->Resolve({.id = id, .reserved = 0, .offset = 0}, 1, 1);
   const auto released = registry_->Release(BufferId(id));
-  EXPECT_EQ(quota_.buffers(), 1u);
+  EXPECT_EQ(budget_.held(Resource::kMappings), 1u);
   hold->reset();
-  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still reads the pointer";
+  EXPECT_EQ(budget_.held(Resource::kMappings), 0u) << "although a release still reads the pointer";
 }
 
 TEST_F(BufferRegistryTest, ARejectedBufferUsesNoQuota) {
   EXPECT_FALSE(Register(1001).ok());
-  EXPECT_EQ(quota_.buffers(), 0u);
+  EXPECT_EQ(budget_.held(Resource::kMappings), 0u);
 }
 
 }  // namespace buffer_registry_test

@@ -51,7 +51,9 @@ class ChunkedBufferTest : public ::testing::Test {
 
   CpuDevice device_{{}, std::make_unique<LocalImporter>()};
   BufferQuota quota_{{.buffers_per_tenant = 201, .mapped_bytes_per_tenant = 1 * kGiB}};
-  BufferRegistry registry_{device_, quota_, "blue"};
+  HostBudget budget_{HostLimits{}};
+  BufferRegistry registry_{device_, quota_, "blue",
+                           nullptr, 0,      budget_.Of("blue", std::make_shared<TenantCounters>())};
   BufferId id_{0};
 };
 
@@ -151,7 +153,7 @@ TEST_F(ChunkedBufferTest, TheBufferEndsWithItsLastHolder) {
   EXPECT_EQ(At(*hold, 0), 5);
   hold->reset();
   EXPECT_TRUE(gone->expired());
-  EXPECT_EQ(quota_.buffers(), 0u);
+  EXPECT_EQ(budget_.held(Resource::kMappings), 0u);
 }
 
 TEST_F(ChunkedBufferTest, ChunksCountAgainstTheTenantsLimit) {
@@ -172,7 +174,7 @@ TEST_F(ChunkedBufferTest, ReservationsAreBounded) {
   EXPECT_THAT(registry_.Reserve(2 * kGiB).status().message(), HasSubstr("mapped_bytes_per_tenant"));
   EXPECT_FALSE(registry_.Reserve(0).ok());
   EXPECT_FALSE(registry_.Reserve(4097).ok());
-  EXPECT_EQ(quota_.buffers(), 1u);
+  EXPECT_EQ(budget_.held(Resource::kMappings), 1u);
 }
 
 TEST_F(ChunkedBufferTest, RemovedChunksInUseAreBounded) {

@@ -16,6 +16,9 @@ namespace frontend_test {
 const TenantIdentity kRed{"red", 400};
 const TenantIdentity kBlue{"blue", 500};
 
+const size_t kProcesses = HostLimits{}[Resource::kProcesses];
+const size_t kProcessesOfOne = kProcesses / 2;  // as many as it leaves free
+
 class FrontendTest : public testing::Test {
  protected:
   FrontendTest() : world_({.seed = 1, .hosts = 1, .network = {}}) {}
@@ -34,34 +37,49 @@ class FrontendTest : public testing::Test {
   std::vector<std::shared_ptr<SimPipe>> processes_;
 };
 
-TEST_F(FrontendTest, OneTenantCannotUseAllSessions) {
-  Connect(kRed, kMaxSessions);
-  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+TEST_F(FrontendTest, OneTenantCannotUseAllProcesses) {
+  Connect(kRed, kProcesses);
+  EXPECT_TRUE(RunUntilSessions(kProcessesOfOne));
   RawTenant blue(world_, 0, kBlue);
   EXPECT_TRUE(blue.Greet());
-  EXPECT_EQ(sessions(), kMaxSessionsPerTenant + 1);
+  EXPECT_EQ(sessions(), kProcessesOfOne + 1);
   EXPECT_TRUE(world_.host(0).log().Contains("tenant red"));
 }
 
+TEST_F(FrontendTest, ARejectedProcessIsToldWhy) {
+  Connect(kRed, kProcessesOfOne);
+  ASSERT_TRUE(RunUntilSessions(kProcessesOfOne));
+  RawTenant one_more(world_, 0, kRed);
+  const auto answer = one_more.Await<wire::HelloReply>(/*request=*/0);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_STREQ(answer->status.text,
+               "too many connected processes on this host: tenant red has 2048 and asks for 1 "
+               "more, 2048 of 4096 are free, and a tenant may not have more than it leaves free; "
+               "end unused processes, or ask the operator to raise limits.processes in mccsd's "
+               "configuration");
+}
+
 TEST_F(FrontendTest, AnEndedSessionFreesItsPlace) {
-  Connect(kRed, kMaxSessionsPerTenant);
-  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  Connect(kRed, kProcessesOfOne);
+  ASSERT_TRUE(RunUntilSessions(kProcessesOfOne));
   for (int i = 0; i < 3; ++i) processes_[static_cast<size_t>(i)]->dead = true;
-  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 3));
+  ASSERT_TRUE(RunUntilSessions(kProcessesOfOne - 3));
   Connect(kRed, 5);
-  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  EXPECT_TRUE(RunUntilSessions(kProcessesOfOne));
 }
 
 TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
-  Connect(kRed, kMaxSessionsPerTenant + 1);
-  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  Connect(kRed, kProcessesOfOne + 1);
+  ASSERT_TRUE(RunUntilSessions(kProcessesOfOne));
   for (size_t round = 0; round < 10; ++round) {
     processes_[round]->dead = true;
-    ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 1));
+    ASSERT_TRUE(RunUntilSessions(kProcessesOfOne - 1));
     Connect(kRed, 2);
-    ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+    ASSERT_TRUE(RunUntilSessions(kProcessesOfOne));
   }
-  EXPECT_EQ(world_.host(0).log().Count("rejected a process of tenant red"), 1u);
+  EXPECT_EQ(world_.host(0).log().Count(
+                "rejected a process: too many connected processes on this host: tenant red"),
+            1u);
 }
 
 // Jobs of one user in different control groups: each is a tenant of its own.
@@ -71,12 +89,12 @@ TEST_F(FrontendTest, LimitsCountByTenantNotByUser) {
        .selector = {.uids = {}, .sockets = {}, .cgroups = {"/kubepods*/pod{uid}"}},
        .quotas = {}}};
   world_.RunFor(kNsPerMs);
-  Connect({"uid 0", 400, "/kubepods/pod1/c"}, kMaxSessions);
-  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
-  EXPECT_TRUE(world_.host(0).log().Contains("rejected a process of tenant pods/1"));
+  Connect({"uid 0", 400, "/kubepods/pod1/c"}, kProcesses);
+  EXPECT_TRUE(RunUntilSessions(kProcessesOfOne));
+  EXPECT_TRUE(world_.host(0).log().Contains("tenant pods/1 has 2048"));
   RawTenant other(world_, 0, {"uid 0", 500, "/kubepods/pod2/c"});
   EXPECT_TRUE(other.Greet());
-  EXPECT_EQ(sessions(), kMaxSessionsPerTenant + 1);
+  EXPECT_EQ(sessions(), kProcessesOfOne + 1);
 }
 
 // ---- Unknown tenants ----------------------------------------------------------------------------

@@ -1,0 +1,104 @@
+#include "service/host_budget.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+std::string Format(Resource resource, uint64_t amount) {
+  return FactsOf(resource).bytes ? FormatBytes(amount) : std::to_string(amount);
+}
+
+absl::Status Exhausted(Resource resource, const std::string& tenant, uint64_t own, uint64_t wanted,
+                       uint64_t free, uint64_t limit) {
+  const ResourceFacts& facts = FactsOf(resource);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      facts.bytes ? "too much " : "too many ", facts.noun, " on this host: tenant ", tenant,
+      " has ", Format(resource, own), " and asks for ", Format(resource, wanted), " more, ",
+      Format(resource, free), " of ", Format(resource, limit),
+      " are free, and a tenant may not have more than it leaves free; ", facts.remedy,
+      ", or ask the operator to raise ",
+      facts.key != nullptr ? absl::StrCat("limits.", facts.key, " in mccsd's configuration")
+                           : facts.system));
+}
+
+}  // namespace
+
+HostBudget::HostBudget(const HostLimits& limits) : use_(std::make_shared<Use>()) {
+  use_->limits = limits;
+}
+
+std::shared_ptr<TenantResources> HostBudget::Of(const std::string& tenant,
+                                                std::shared_ptr<TenantCounters> counters) {
+  return absl::WrapUnique(new TenantResources(use_, tenant, std::move(counters)));
+}
+
+TenantResources::TenantResources(std::shared_ptr<HostBudget::Use> use, std::string name,
+                                 std::shared_ptr<TenantCounters> counters)
+    : use_(std::move(use)), name_(std::move(name)), counters_(std::move(counters)), tenant_([&] {
+        std::unique_ptr<HostBudget::Tenant>& own = use_->tenants[name_];
+        if (own == nullptr) own = std::make_unique<HostBudget::Tenant>();
+        return own.get();
+      }()) {
+  ++tenant_->budgets;
+}
+
+TenantResources::~TenantResources() {
+  if (--tenant_->budgets == 0) use_->tenants.erase(name_);
+}
+
+absl::Status TenantResources::Take(Resource resource, uint64_t amount) {
+  const auto index = static_cast<size_t>(resource);
+  uint64_t& own = tenant_->held[index];
+  uint64_t& all = use_->held[index];
+  const uint64_t limit = use_->limits[resource];
+  const uint64_t free = limit - all;  // Take keeps all ≤ limit
+  if (amount > free || amount > free - amount || own > free - amount - amount) {
+    counters_->refused[index].Add(1);
+    return Exhausted(resource, name_, own, amount, free, limit);
+  }
+  own += amount;
+  all += amount;
+  counters_->held[index].Add(static_cast<int64_t>(amount));
+  return absl::OkStatus();
+}
+
+void TenantResources::Return(Resource resource, uint64_t amount) {
+  const auto index = static_cast<size_t>(resource);
+  tenant_->held[index] -= amount;
+  use_->held[index] -= amount;
+  counters_->held[index].Add(-static_cast<int64_t>(amount));
+}
+
+BudgetShare::BudgetShare(BudgetShare&& other) noexcept
+    : tenant_(std::move(other.tenant_)),
+      resource_(other.resource_),
+      held_(std::exchange(other.held_, 0)) {}
+
+BudgetShare& BudgetShare::operator=(BudgetShare&& other) noexcept {
+  ReturnAll();
+  tenant_ = std::move(other.tenant_);
+  resource_ = other.resource_;
+  held_ = std::exchange(other.held_, 0);
+  return *this;
+}
+
+absl::Status BudgetShare::Take(uint64_t amount) {
+  if (tenant_ != nullptr) {
+    if (absl::Status taken = tenant_->Take(resource_, amount); !taken.ok()) return taken;
+  }
+  held_ += amount;
+  return absl::OkStatus();
+}
+
+void BudgetShare::Return(uint64_t amount) {
+  MCCS_CHECK(amount <= held_);
+  held_ -= amount;
+  if (tenant_ != nullptr && amount > 0) tenant_->Return(resource_, amount);
+}
+
+}  // namespace mccs

@@ -1,0 +1,139 @@
+#include "service/host_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+namespace mccs {
+namespace host_budget_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class HostBudgetTest : public testing::Test {
+ protected:
+  static HostLimits Limits() {
+    HostLimits limits;
+    limits[Resource::kCommunicators] = 100;
+    limits[Resource::kLaneMemory] = 64 * kMiB;
+    return limits;
+  }
+  std::shared_ptr<TenantResources> Of(const std::string& tenant) {
+    return budget_.Of(tenant, counters_.Of(tenant));
+  }
+  // As many as the tenant gets, one at a time.
+  static uint64_t TakeAll(BudgetShare& share) {
+    const uint64_t before = share.held();
+    while (share.Take().ok()) {
+    }
+    return share.held() - before;
+  }
+
+  DaemonCounters counters_;
+  HostBudget budget_{Limits()};
+};
+
+TEST_F(HostBudgetTest, ATenantHoldsNoMoreThanItLeavesFree) {
+  BudgetShare red(Of("red"), Resource::kCommunicators);
+  BudgetShare blue(Of("blue"), Resource::kCommunicators);
+  BudgetShare green(Of("green"), Resource::kCommunicators);
+  EXPECT_EQ(TakeAll(red), 50u);
+  EXPECT_EQ(TakeAll(blue), 25u);
+  EXPECT_EQ(TakeAll(green), 12u);
+  EXPECT_EQ(TakeAll(red), 0u);
+  // What one returns is for all.
+  red.ReturnAll();
+  EXPECT_EQ(TakeAll(green), 25u);  // then 37 of 100 are green's, 25 are blue's, 38 are free
+}
+
+TEST_F(HostBudgetTest, SharesOfOneTenantCountTogether) {
+  BudgetShare first(Of("red"), Resource::kCommunicators);
+  BudgetShare second(Of("red"), Resource::kCommunicators);
+  EXPECT_TRUE(first.Take(30).ok());
+  EXPECT_TRUE(second.Take(20).ok());
+  EXPECT_FALSE(second.Take().ok());
+  first.Return(5);
+  EXPECT_TRUE(second.Take(5).ok());
+}
+
+TEST_F(HostBudgetTest, ResourcesAreIndependent) {
+  BudgetShare communicators(Of("red"), Resource::kCommunicators);
+  TakeAll(communicators);
+  BudgetShare memory(Of("red"), Resource::kLaneMemory);
+  EXPECT_TRUE(memory.Take(32 * kMiB).ok());
+}
+
+TEST_F(HostBudgetTest, ARefusalHasNumbersAndRemedyAndChangesNothing) {
+  BudgetShare communicators(Of("red"), Resource::kCommunicators);
+  ASSERT_TRUE(communicators.Take(40).ok());
+  const absl::Status refused = communicators.Take(11);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_EQ(refused.message(),
+            "too many communicators on this host: tenant red has 40 and asks for 11 more, 60 of "
+            "100 are free, and a tenant may not have more than it leaves free; destroy unused "
+            "communicators, or ask the operator to raise limits.communicators in mccsd's "
+            "configuration");
+  EXPECT_EQ(communicators.held(), 40u);
+  EXPECT_EQ(budget_.held(Resource::kCommunicators), 40u);
+  BudgetShare memory(Of("red"), Resource::kLaneMemory);
+  EXPECT_THAT(memory.Take(33 * kMiB).message(),
+              AllOf(HasSubstr("has 0 B and asks for 33 MiB more, 64 MiB of 64 MiB are free"),
+                    HasSubstr("limits.lane_memory")));
+  BudgetShare descriptors(Of("red"), Resource::kDescriptors);
+  EXPECT_THAT(descriptors.Take(~uint64_t{0}).message(), HasSubstr("LimitNOFILE"));
+}
+
+TEST_F(HostBudgetTest, CountsByTenant) {
+  {
+    BudgetShare share(Of("red"), Resource::kCommunicators);
+    ASSERT_TRUE(share.Take(7).ok());
+    EXPECT_FALSE(share.Take(100).ok());
+    const auto& red = *counters_.Of("red");
+    EXPECT_EQ(red.held[static_cast<size_t>(Resource::kCommunicators)].value(), 7);
+    EXPECT_EQ(red.refused[static_cast<size_t>(Resource::kCommunicators)].value(), 1u);
+  }
+  EXPECT_EQ(counters_.Of("red")->held[static_cast<size_t>(Resource::kCommunicators)].value(), 0);
+}
+
+TEST_F(HostBudgetTest, ShareMovesAndMayOutliveTheBudget) {
+  auto budget = std::make_unique<HostBudget>(Limits());
+  BudgetShare share(budget->Of("red", counters_.Of("red")), Resource::kCommunicators);
+  ASSERT_TRUE(share.Take(3).ok());
+  BudgetShare moved = std::move(share);
+  budget.reset();
+  EXPECT_EQ(moved.held(), 3u);
+  moved.ReturnAll();
+  EXPECT_TRUE(moved.Take(50).ok());
+}
+
+TEST_F(HostBudgetTest, WithoutABudgetNothingIsLimited) {
+  BudgetShare share(nullptr, Resource::kMappings);
+  EXPECT_TRUE(share.Take(~uint64_t{0}).ok());
+}
+
+// Whatever tenants take and return: sums agree, and nothing is over-committed.
+TEST_F(HostBudgetTest, SumsAgreeForRandomTenants) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  std::deque<BudgetShare> shares;
+  for (int i = 0; i < 20; ++i)
+    shares.emplace_back(Of(std::to_string(i % 5)), Resource::kCommunicators);
+  for (int step = 0; step < 10000; ++step) {
+    BudgetShare& share = shares[random() % shares.size()];
+    if (random() % 3 > 0) {
+      (void)share.Take(random() % 8);
+    } else {
+      share.Return(random() % (share.held() + 1));
+    }
+    uint64_t sum = 0;
+    for (const BudgetShare& each : shares) sum += each.held();
+    ASSERT_EQ(budget_.held(Resource::kCommunicators), sum);
+    ASSERT_LT(sum, 100u) << "nothing is free for the next tenant";
+  }
+}
+
+}  // namespace host_budget_test
+}  // namespace mccs
