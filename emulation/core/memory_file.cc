@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -72,9 +73,27 @@ bool MapMemoryFile(int file, uintptr_t address, size_t bytes) {
   return true;
 }
 
+// In pieces, because a signal undoes the call that it interrupts.
+bool AllocatePages(int file, size_t bytes) {
+  constexpr size_t kPiece = size_t{16} << 20;
+  for (size_t at = 0; at < bytes;) {
+    const size_t piece = std::min(kPiece, bytes - at);
+    if (fallocate(file, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) == 0) {
+      at += piece;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Opens the file again: a lock belongs to an open file description, which copies and mappings
 // share.
 UniqueFd ExportMemoryFile(int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0 || !AllocatePages(file, static_cast<size_t>(status.st_size))) {
+    return {};
+  }
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   UniqueFd exported(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (exported.valid() && flock(exported.get(), LOCK_SH | LOCK_NB) != 0) exported.Reset();

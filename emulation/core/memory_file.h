@@ -31,8 +31,14 @@ CUresult MakeVirtualMemoryName(int physical_gpu, std::string* name);
 // Maps the beginning of the file at `address`, without access. Replaces existing mappings.
 bool MapMemoryFile(int file, uintptr_t address, size_t bytes);
 
-// Returns another descriptor of the file, for another process. The file counts as held while a copy
-// of that descriptor, or a mapping made from it, exists. Invalid if the system rejects.
+// Gives the file all its pages, as memory of a GPU has them, before another process uses it: pages
+// that this process has never accessed would else count for the first process that does. False if
+// the system rejects.
+bool AllocatePages(int file, size_t bytes);
+
+// Returns another descriptor of the file, for another process. Allocates its pages. The file counts
+// as held while a copy of that descriptor, or a mapping made from it, exists. Invalid if the system
+// rejects.
 UniqueFd ExportMemoryFile(int file);
 
 // Imports an exported file. Returns CUDA_ERROR_INVALID_VALUE for any other descriptor.

@@ -169,6 +169,7 @@ CUresult MemoryMap::Export(CUdeviceptr address, CUipcMemHandle* handle) const {
   if (!region || region->kind != RegionKind::kDevice || region->base != address) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (!AllocatePages(region->handle.fd, region->handle.bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   memcpy(handle, &region->handle, sizeof(*handle));
   return CUDA_SUCCESS;
 }

@@ -25,6 +25,8 @@ absl::Status ImportRejected(pid_t owner, const std::string& why) {
 
 namespace {
 
+constexpr uint64_t kBlockBytes = 512;  // of stx_blocks
+
 // Asks the kernel for cached attributes only: a file server (FUSE, NFS) could block the engine
 // without limit, and the tenant may run that server.
 absl::StatusOr<struct statx> CachedStat(int fd, pid_t owner) {
@@ -53,7 +55,8 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
   }
   return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
                       .inode = st.stx_ino,
-                      .bytes = st.stx_size};
+                      .bytes = st.stx_size,
+                      .allocated = st.stx_blocks * kBlockBytes};
 }
 
 bool IsMemoryFile(int fd) { return IdentifyMemoryFile(fd, 0).ok(); }
@@ -82,6 +85,13 @@ absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   if (file.bytes == 0 || file.bytes < offer.bytes) {
     return ImportRejected(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
                                                     offer.bytes, " offered"));
+  }
+  if (file.allocated < file.bytes) {
+    return ImportRejected(
+        offer.owner,
+        absl::StrCat("the memory file has pages for ", file.allocated, " of its ", file.bytes,
+                     " bytes; its process must allocate all of them (fallocate), so that they "
+                     "count for it"));
   }
   return file.bytes;
 }

@@ -20,8 +20,9 @@ namespace mccs {
 
 // ---- Files --------------------------------------------------------------------------------------
 
-// A file must be ordinary memory (memfd_create) that cannot shrink. All checks use the descriptor
-// that is then mapped.
+// A file must be ordinary memory (memfd_create) that cannot shrink and has all its pages: those
+// that the daemon would allocate at its first access would count for the daemon, not for the
+// tenant. All checks use the descriptor that is then mapped.
 
 // kInvalidArgument: "import of a buffer of process 4711 rejected: WHY".
 absl::Status ImportRejected(pid_t owner, const std::string& why);
@@ -30,6 +31,7 @@ struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
   uint64_t bytes = 0;
+  uint64_t allocated = 0;  // bytes of the pages that it has
 };
 absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
 // Whether it is memory of that kind, of any size and seals. Closing it does not call a file server,
@@ -41,7 +43,8 @@ bool IsCharacterDevice(int fd, unsigned major);
 // The size of the file, as far as the kernel knows it; 0: unknown.
 uint64_t CachedSize(int fd);
 
-// Returns the file's size. Rejects a file that can shrink, is empty, or is shorter than offered.
+// Returns the file's size. Rejects a file that can shrink, is empty, is shorter than offered, or
+// has holes.
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer);
 
 // ---- Mappings -----------------------------------------------------------------------------------

@@ -24,10 +24,13 @@ class EmulatedAllocation {
   static constexpr uint64_t kSecret = 0x0123456789abcdef;
 
   explicit EmulatedAllocation(size_t bytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW,
-                              const std::string& prefix = MCCS_EMULATION_MEMFD_PREFIX)
+                              const std::string& prefix = MCCS_EMULATION_MEMFD_PREFIX,
+                              bool sparse = false)
       : fd_(memfd_create(absl::StrFormat("%s%016x", prefix, kSecret).c_str(),
                          MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
     MCCS_CHECK(fd_.valid() && ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0);
+    if (!sparse && bytes > 0)
+      MCCS_CHECK(fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0);
     MCCS_CHECK(fcntl(fd_.get(), F_ADD_SEALS, seals) == 0);
     struct stat st;
     MCCS_CHECK(fstat(fd_.get(), &st) == 0);

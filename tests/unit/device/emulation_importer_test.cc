@@ -61,6 +61,18 @@ TEST(EmulationImporter, RejectsAFileThatIsShorterThanOffered) {
   ExpectRejected(Import(EmulatedAllocation(kBytes), kBytes + 1), "16385 offered");
 }
 
+// The daemon's first access would allocate the missing pages for the daemon.
+TEST(EmulationImporter, RejectsMemoryWithoutAllItsPages) {
+  constexpr size_t kPage = 4096;
+  const EmulatedAllocation sparse(kBytes, kFixedSize, MCCS_EMULATION_MEMFD_PREFIX,
+                                  /*sparse=*/true);
+  ExpectRejected(Import(sparse), "has pages for 0 of its 16384 bytes");
+  ASSERT_EQ(fallocate(sparse.fd(), 0, kPage, kBytes - kPage), 0);
+  ExpectRejected(Import(sparse), "has pages for 12288 of its 16384 bytes");
+  ASSERT_EQ(fallocate(sparse.fd(), 0, 0, kPage), 0);
+  EXPECT_TRUE(Import(sparse).ok());
+}
+
 TEST(EmulationImporter, RejectsAnotherProcessesMemory) {
   const EmulatedAllocation allocation(kBytes);
   ExpectRejected(Import(allocation, kBytes, getpid() + 1), "only memory that it allocated itself");

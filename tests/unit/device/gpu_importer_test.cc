@@ -68,6 +68,7 @@ TEST(GpuImporter, ADescriptorIsKeptAsLongAsTheRegion) {
 
 TEST(GpuImporter, MemoryOfTheHostIsMapped) {
   SharedRegion memory = *SharedRegion::Create("test", kBytes);
+  std::memset(memory.data(), 0, kBytes);  // as cuMemHostRegister, allocates the pages
   const auto imported = GpuImporter().Import(Offer(wire::ExportKind::kHostMemory, memory.TakeFd()));
   ASSERT_TRUE(imported.ok()) << imported.status();
   (*imported)->address()[5000] = std::byte{3};

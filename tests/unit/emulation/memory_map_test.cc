@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,6 +105,14 @@ TEST_F(MemoryMapTest, AnExportedMemoryCanNeitherShrinkNorGrow) {
   EXPECT_EQ(handle.gpu, 3u);
   EXPECT_NE(ftruncate(handle.fd, 4096), 0);
   EXPECT_NE(ftruncate(handle.fd, 16384), 0);
+}
+
+TEST_F(MemoryMapTest, AnExportedMemoryHasAllItsPages) {
+  constexpr size_t kBytes = size_t{40} << 20;
+  const MccsEmulationIpcHandle handle = Export(Allocate(kBytes));
+  struct stat status;
+  ASSERT_EQ(fstat(handle.fd, &status), 0);
+  EXPECT_GE(static_cast<size_t>(status.st_blocks) * 512, kBytes);
 }
 
 TEST_F(MemoryMapTest, AnotherProcessReadsAndWritesTheSameBytes) {
