@@ -315,7 +315,8 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
   }
   if (message.has_probe()) Probe(message.probe());
   const bool ordered = message.has_propose() || message.has_rate_limits() ||
-                       message.has_tenants() || message.has_dump() || message.has_trace();
+                       message.has_tenants() || message.has_found_rendezvous() ||
+                       message.has_dump() || message.has_trace();
   if (!order.ok())
     log_->Warning("rejected a message from the controller: ", std::string(order.message()));
   if (ordered && options_.wake) options_.wake();

@@ -44,6 +44,25 @@ class Question {
   std::thread thread_;
 };
 
+// Heartbeats, which wake the engine too, are minutes apart.
+TEST(AgentRequests, AFoundRendezvousWakesTheEngine) {
+  LoopbackController controller("127.0.0.1:0", 3600 * kNsPerSec);
+  TestAgent opener(controller.address(), "h0", "r1", "10.0.0.1:7400");
+  TestAgent seeker(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return opener->connected() && seeker->connected(); }));
+  agent::v1::NamedRendezvous named;
+  named.add_sought(7);
+  seeker->SetNamedRendezvous(named);
+  const int wakes = seeker.wakes();
+  named.Clear();
+  named.add_open(7);
+  opener->SetNamedRendezvous(named);
+  std::optional<FoundRendezvous> found;
+  ASSERT_TRUE(Eventually([&] { return (found = seeker->TakeFoundRendezvous()).has_value(); }));
+  EXPECT_EQ(found->host, "h0");
+  EXPECT_TRUE(Eventually([&] { return seeker.wakes() > wakes; })) << "an idle engine sleeps";
+}
+
 TEST(AgentRequests, AStateRequestReachesTheEngineAndReturns) {
   LoopbackController controller("127.0.0.1:0");
   TestAgent agent(controller.address(), "h0");

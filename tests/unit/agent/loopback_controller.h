@@ -106,7 +106,9 @@ class LoopbackController {
 
 class TestAgent {
  public:
-  TestAgent(const std::string& controller, const std::string& name, const std::string& rack = "r1")
+  // `peer_endpoint`: empty: NAME:7400.
+  TestAgent(const std::string& controller, const std::string& name, const std::string& rack = "r1",
+            const std::string& peer_endpoint = "")
       : log_(MakeNullLog()),
         agent_({.controller = controller,
                 .version = "test",
@@ -116,7 +118,7 @@ class TestAgent {
                log_.get()) {
     AgentHost host{.inventory = {.name = name, .nics = {}, .gpus = {{0, "0000:1b:00.0"}}},
                    .position = {"p1", rack, name},
-                   .peer_endpoint = name + ":7400"};
+                   .peer_endpoint = peer_endpoint.empty() ? name + ":7400" : peer_endpoint};
     started_ = agent_.Start(host);
   }
 
