@@ -23,6 +23,7 @@ namespace agent_reports_fuzz {
 constexpr int kMostSteps = 64;
 constexpr uint32_t kAgents = 2;
 constexpr uint64_t kCommId = 1;
+constexpr uint64_t kRendezvous = 7;  // h0 opens it, h1 seeks it
 
 // Hosts h0 and h1 at one switch, two policies and a Tenant.
 constexpr char kObjects[] =
@@ -77,6 +78,11 @@ agent::v1::FromAgent Valid(uint32_t kind, const std::string& host) {
       break;
     case 11:
       message.mutable_probed()->set_request_id(1);
+      break;
+    case 12:
+      (host == "h0" ? message.mutable_named_rendezvous()->mutable_open()
+                    : message.mutable_named_rendezvous()->mutable_sought())
+          ->Add(kRendezvous);
       break;
     default:
       break;
