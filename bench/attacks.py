@@ -4,6 +4,7 @@ then prints how often it was repeated.
 Usage: attacks.py NAME [ENDPOINT]. The environment is that of a tenant's program in a lab (MCCS_SOCKET, LD_PRELOAD).
 """
 import ctypes
+import hashlib
 import os
 import random
 import signal
@@ -160,6 +161,13 @@ def names():
     in_children(join)
 
 
+def threads():
+    """As many threads with about as much processor time as those of `names`, which call nothing of MCCS: for
+    comparison."""
+    data = bytes(256 << 10)
+    in_children(lambda _: hashlib.sha256(data))
+
+
 def killed():
     """A program with much registered memory that is killed, again and again."""
     def work():
@@ -218,7 +226,7 @@ def handshakes(endpoint):
             connection.close()
 
 
-OF_A_TENANT = (sessions, messages, registrations, aborts, forming, names, killed)
+OF_A_TENANT = (sessions, messages, registrations, aborts, forming, names, threads, killed)
 OF_A_STRANGER = (garbage, handshakes)
 
 
