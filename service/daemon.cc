@@ -155,6 +155,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
 
 bool Daemon::Poll(bool woken) {
   bool moved = parts_.network->Poll() || woken;
+  if (parts_.security != nullptr) moved |= parts_.security->Poll();
   moved |= PollTenants();
   moved |= PollListeners();
   moved |= named_.Poll();

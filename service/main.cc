@@ -197,7 +197,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   std::unique_ptr<TlsPeers> tls;
   if (!config.tls.empty()) {
     MCCS_ASSIGN_OR_RETURN(
-        tls, TlsPeers::Make(config.tls, wall_clock, log, {.secures_lanes = config.encrypts_lanes}));
+        tls, TlsPeers::Make(config.tls, wall_clock, log,
+                            {.secures_lanes = config.encrypts_lanes, .wake = wake_engine}));
     MCCS_RETURN_IF_ERROR(CheckHost(tls->own(), config, inventory.name));
   } else if (!IsLoopbackAddress(listen.host)) {
     log.Warning(

@@ -162,6 +162,11 @@ ClientHandshake::ClientHandshake(std::unique_ptr<Connection> connection, const P
       state_(IsSecured(preamble, security) ? State::kSendMarker : State::kSendHello),
       hello_(ToWire(preamble, random)) {}
 
+void ClientHandshake::SetWaker(Waker* waker) {
+  waker_ = waker;
+  connection_->SetWaker(waker);
+}
+
 absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs now) {
   while (state_ != State::kDone) {
     absl::StatusOr<bool> stepped = Step(now);
@@ -231,6 +236,7 @@ absl::StatusOr<bool> ClientHandshake::SendMarker() {
       security_->Secure(std::move(connection_), PeerSecurity::End::kClient);
   secured_ = secure.get();
   connection_ = std::move(secure);
+  connection_->SetWaker(waker_);
   state_ = State::kSendHello;
   return true;
 }
@@ -277,6 +283,11 @@ ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const S
       timeouts_(timeouts),
       source_(connection_->remote().host),
       deadline_(now + timeouts.answer_ns) {}
+
+void ServerHandshake::SetWaker(Waker* waker) {
+  waker_ = waker;
+  connection_->SetWaker(waker);
+}
 
 absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs now) {
   while (state_ != State::kDone) {
@@ -362,6 +373,7 @@ absl::StatusOr<bool> ServerHandshake::Secure() {
       security_->Secure(std::move(connection_), PeerSecurity::End::kServer);
   secured_ = secure.get();
   connection_ = std::move(secure);
+  connection_->SetWaker(waker_);
   bytes_ = 0;
   return true;
 }

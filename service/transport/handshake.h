@@ -160,6 +160,8 @@ class ClientHandshake {
   // connection.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
+  // As Connection::SetWaker, for all connections that the handshake uses and returns.
+  void SetWaker(Waker* waker);
   MonotonicNs deadline() const { return deadline_; }
   // The server's host, by its certificate; empty: the connection is not secure. REQUIRES: done.
   const std::string& peer_host() const { return peer_host_; }
@@ -177,6 +179,7 @@ class ClientHandshake {
   MonotonicNs deadline_;
   PeerSecurity* const security_;
   SecureConnection* secured_ = nullptr;  // connection_, from the marker on
+  Waker* waker_ = nullptr;
   std::string peer_host_;
   State state_;
   size_t bytes_ = 0;  // of the current message
@@ -207,14 +210,14 @@ class ServerHandshake {
   // ENSURES on a connection: the client has the secret, and preamble() is its request.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
+  // As ClientHandshake's.
+  void SetWaker(Waker* waker);
   // REQUIRES: the handshake is done, or awaits_secret().
   const Preamble& preamble() const { return preamble_; }
   // REQUIRES: the handshake is done.
   const Secret& secret() const { return secret_; }
   // The client's host, by its certificate; empty: the connection is not secure.
   const std::string& peer_host() const { return peer_host_; }
-  // The next Poll may compute a handshake of TLS, which takes some tenths of a millisecond.
-  bool securing() const { return secured_ != nullptr && state_ == State::kAwaitHello; }
   // The client has named an unknown communicator: Poll has nothing to do before the deadline.
   bool awaits_secret() const { return state_ == State::kAwaitSecret; }
   // The lookup may know the secret now.
@@ -242,6 +245,7 @@ class ServerHandshake {
   Random& random_;
   PeerSecurity* const security_;
   SecureConnection* secured_ = nullptr;  // connection_, from the marker on
+  Waker* waker_ = nullptr;
   std::string peer_host_;
   const ServerTimeouts timeouts_;
   const std::string source_;

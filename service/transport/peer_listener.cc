@@ -11,8 +11,8 @@ namespace {
 
 // Streams accepted per Poll; limited so that lanes get their turns.
 constexpr int kMaxAcceptsPerPoll = 64;
-// Handshakes of TLS computed per Poll, for the same reason: a stranger may begin many.
-constexpr int kMaxTlsPerPoll = 1;
+// Handshakes advanced per Poll, for the same reason: many clients may send at once.
+constexpr size_t kMaxAdvancedPerPoll = 64;
 
 }  // namespace
 
@@ -36,9 +36,8 @@ std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   AcceptNew(now);
   ListLate(now);
   std::vector<Peer> proven;
-  int tls_left = kMaxTlsPerPoll;
-  for (size_t left = ready_.size(); left > 0 && tls_left > 0; --left) {
-    if (Advance(static_cast<Pending&>(*ready_.Next()), now, proven)) --tls_left;
+  for (size_t left = std::min(ready_.size(), kMaxAdvancedPerPoll); left > 0; --left) {
+    Advance(static_cast<Pending&>(*ready_.Next()), now, proven);
   }
   return proven;
 }
@@ -58,11 +57,9 @@ void PeerListener::ListLate(MonotonicNs now) {
   }
 }
 
-bool PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven) {
+void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven) {
   ServerHandshake& handshake = pending.handshake;
-  const bool secured = handshake.securing();
   absl::StatusOr<std::unique_ptr<Connection>> connection = handshake.Poll(now);
-  const bool computed = secured || handshake.securing();
   if (connection.ok() && *connection == nullptr) {
     if (pending.waits != handshake.awaits_secret()) {
       std::list<Pending>& home = handshake.awaits_secret() ? waiting_ : pending_;
@@ -70,7 +67,7 @@ bool PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
       pending.waits = handshake.awaits_secret();
     }
     if (!pending.waits) due_ = std::min(due_, handshake.deadline());
-    return computed;
+    return;
   }
   if (connection.ok()) {
     (*connection)->SetWaker(nullptr);
@@ -91,7 +88,6 @@ bool PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
                     now);
   }
   Remove(pending);
-  return computed;
 }
 
 void PeerListener::Remove(Pending& pending) {
@@ -119,11 +115,10 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     }
     if (*connection == nullptr) return;
     accept_failed_ = false;
-    Connection& accepted = **connection;
     Pending& added = pending_.emplace_back(ready_, *std::move(connection), lookup_, random_,
                                            security_, limits_.timeouts, now);
     added.place = std::prev(pending_.end());
-    accepted.SetWaker(&added);
+    added.handshake.SetWaker(&added);
     added.List();
     ++count_[added.handshake.source()];
     if (pending() > limits_.pending) MakeRoom(now);

@@ -80,8 +80,7 @@ class PeerListener final {
 
   void AcceptNew(MonotonicNs now);
   void ListLate(MonotonicNs now);
-  // Returns true if it may have computed a handshake of TLS.
-  bool Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
+  void Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
   // Drops the oldest handshake of the address that has most.
   void MakeRoom(MonotonicNs now);
   void Remove(Pending& pending);

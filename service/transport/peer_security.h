@@ -32,6 +32,9 @@ class PeerSecurity {
   virtual ~PeerSecurity() = default;
   // This host's lanes are secure connections, too: it opens and accepts no others.
   virtual bool secures_lanes() const { return false; }
+  // Delivers what is computed apart from the engine, and wakes its connections. Returns true if there
+  // was something.
+  virtual bool Poll() { return false; }
   // Takes an open connection, or one that is being opened, at its current byte.
   virtual std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
                                                    End end) = 0;

@@ -24,10 +24,10 @@ Dial::Dial(const PeerAccess& access, const DialOptions& options)
     status_ = connection.status();
     return;
   }
-  (*connection)->SetWaker(options.waker);
   handshake_ = std::make_unique<ClientHandshake>(
       std::move(*connection), options.preamble, options.secret, *access.random,
       access.clock->Now() + kDialTimeoutNs, access.security);
+  handshake_->SetWaker(options.waker);
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {

@@ -1,12 +1,15 @@
-// TLS 1.3 over a Connection. OpenSSL works on memory only: what it has encrypted goes to the
-// connection below as that takes it, and what that has is given to OpenSSL. Bytes count as written
-// when the connection below has them.
+// TLS 1.3 over a Connection. OpenSSL works on memory only (tls_session.h): what it has encrypted
+// goes to the connection below as that takes it, and what that has is given to OpenSSL. Bytes count
+// as written when the connection below has them.
+//
+//   handshake:  bytes of the peer ──► a part is computed, by a thread ──► bytes for the peer ──► …
+//
+// While a part is computed, the session is not here, and the connection is neither readable nor
+// writable.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_TLS_TLS_CONNECTION_H_
 #define MCCS_SERVICE_TRANSPORT_TLS_TLS_CONNECTION_H_
-
-#include <openssl/ssl.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +21,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/transport/peer_security.h"
-#include "service/transport/tls/byte_queue.h"
+#include "service/transport/tls/handshake_thread.h"
+#include "service/transport/tls/tls_session.h"
 #include "trust/tls_context.h"
 
 namespace mccs {
 
-class TlsConnection final : public SecureConnection {
+class TlsConnection final : public SecureConnection, private HandshakeThread::User {
  public:
   // AES-GCM protects no more than 2^24.5 full records with one key (RFC 8446, section 5.5).
   static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 23;
 
-  // Only hosts of the context's own trust domain are proven. After `records_per_key` records a new
-  // key encrypts what this end sends. LIFETIME: SSL keeps the context.
+  // `thread`: computes the handshake; null: Read and Write do. Context and number as of TlsSession.
+  // LIFETIME: the thread outlives this.
   TlsConnection(std::unique_ptr<Connection> connection, const TlsContext& context,
-                PeerSecurity::End end, uint64_t records_per_key = kRecordsPerKey);
+                PeerSecurity::End end, HandshakeThread* thread = nullptr,
+                uint64_t records_per_key = kRecordsPerKey);
   // Tells the other end that no more bytes follow, if the connection takes that now.
   ~TlsConnection() override;
 
@@ -44,63 +49,48 @@ class TlsConnection final : public SecureConnection {
   Endpoint local() const override { return below_->local(); }
   Endpoint remote() const override { return below_->remote(); }
 
-  const std::string& peer_host() const override { return peer_host_; }
-  bool handshaking() const override { return SSL_is_init_finished(ssl_.get()) == 0; }
+  const std::string& peer_host() const override;
+  bool handshaking() const override { return session_ == nullptr || session_->handshaking(); }
 
  private:
-  struct SslDeleter {
-    void operator()(SSL* ssl) const { SSL_free(ssl); }
-  };
-
-  static int OnVerify(int valid, X509_STORE_CTX* store);
-  // Returns 1 if the certificate is a host's of the domain; else 0, and sets refusal_.
-  int CheckPeer(int valid, X509_STORE_CTX* store);
-  // OpenSSL's reads and writes.
-  static const BIO_METHOD* QueuesMethod();
-  static int OnRead(BIO* bio, char* bytes, size_t count, size_t* done);
-  static int OnWrite(BIO* bio, const char* bytes, size_t count, size_t* done);
-  static long OnControl(BIO* bio, int command, long number, void* pointer);
+  // Makes the handshake as far as it goes now. Returns true if it is complete.
+  absl::StatusOr<bool> Handshake();
+  bool HandshakeCanContinue() const;
+  void OnComputed(std::unique_ptr<TlsSession> session, const absl::Status& result) override;
   // Takes bytes of the connection. Returns false if there are none now.
   absl::StatusOr<bool> Feed();
-  // Encrypts bytes of the pieces from `offset` on as one record. Returns their number; 0: the
-  // handshake is not complete.
-  absl::StatusOr<size_t> EncryptAt(std::span<const iovec> pieces, size_t offset);
-  absl::StatusOr<size_t> Encrypt(const void* bytes, size_t count);
-  size_t TakeSent();
   // Sends what OpenSSL has encrypted. Returns true if nothing is left. A failure sets unsendable_.
   bool Flush();
-  // Handles a result of SSL_read or SSL_write that is not success: true if a retry may succeed.
-  absl::StatusOr<bool> OnBlocked(int result);
+  // Encrypts bytes of the pieces from `offset` on as one record. Returns their number; 0: OpenSSL
+  // needs bytes of the peer first.
+  absl::StatusOr<size_t> EncryptAt(std::span<const iovec> pieces, size_t offset);
+  absl::StatusOr<size_t> Encrypt(const void* bytes, size_t count);
+  // As TlsSession's, with bytes of the connection.
+  absl::StatusOr<size_t> Decrypt(void* bytes, size_t count);
+  size_t TakeSent();
   // Ends both directions.
   absl::Status Break(const absl::Status& why);
   absl::Status Explain(const absl::Status& why) const;
-  void WakeOwner();  // for an error
-  // The failure of OpenSSL in words.
-  absl::Status ProtocolError();
+  void WakeOwner();
   bool buffered() const;  // received bytes that OpenSSL has not used
 
   const std::unique_ptr<Connection> below_;
-  const CertificateFacts own_;
-  const uint64_t records_per_key_;
-  ByteQueue received_;   // for OpenSSL
-  ByteQueue encrypted_;  // for the connection below
-  const std::unique_ptr<SSL, SslDeleter> ssl_;
+  HandshakeThread* const thread_;
+  std::unique_ptr<TlsSession> session_;  // null: a part of the handshake is being computed
+  HandshakeThread::Ticket ticket_ = {};  // of that
   Waker* waker_ = nullptr;
-  std::string peer_host_;
-  absl::Status refusal_;  // of the peer's certificate
   absl::Status broken_;
   absl::Status unsendable_;  // of writes; there may be more to read
   struct Record {
     size_t bytes;  // that it contains
     uint64_t end;  // in the encrypted stream
   };
-  std::deque<Record> unsent_;     // the oldest first
-  uint64_t encrypted_bytes_ = 0;  // all so far
-  size_t ahead_ = 0;              // bytes at the front of the next Write that are encrypted already
-  size_t sent_ahead_ = 0;         // of them, those that the connection below has
-  uint64_t records_ = 0;          // with the current key
-  bool starved_ = true;           // OpenSSL needs more received bytes to go on reading
-  bool awaits_peer_ = false;      // and to write: the handshake is not complete
+  std::deque<Record> unsent_;  // the oldest first
+  size_t ahead_ = 0;           // bytes at the front of the next Write that are encrypted already
+  size_t sent_ahead_ = 0;      // of them, those that the connection below has
+  bool first_part_ = false;    // of the handshake: a client's needs no bytes of the peer
+  bool starved_ = true;        // OpenSSL needs more received bytes to go on reading
+  bool awaits_peer_ = false;   // and to write
 };
 
 }  // namespace mccs

@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<TlsPeers>> TlsPeers::Make(const TlsFiles& files,
   std::unique_ptr<TlsPeers> peers(new TlsPeers(files, clock, log, options));
   peers->fingerprint_ = FingerprintOf(files);
   MCCS_ASSIGN_OR_RETURN(peers->context_, MakeTlsContext(files, clock.Now() / kNsPerSec));
+  if (options.wake != nullptr) peers->handshakes_ = std::make_unique<HandshakeThread>(options.wake);
   peers->thread_ = std::thread([&peers = *peers] { peers.RunLoop(); });
   return peers;
 }
@@ -46,7 +47,7 @@ TlsPeers::~TlsPeers() {
 std::unique_ptr<SecureConnection> TlsPeers::Secure(std::unique_ptr<Connection> connection,
                                                    End end) {
   const std::lock_guard lock(mutex_);
-  return std::make_unique<TlsConnection>(std::move(connection), context_, end);
+  return std::make_unique<TlsConnection>(std::move(connection), context_, end, handshakes_.get());
 }
 
 CertificateFacts TlsPeers::own() const {

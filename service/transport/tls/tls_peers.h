@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/transport/peer_security.h"
+#include "service/transport/tls/handshake_thread.h"
 #include "trust/tls_context.h"
 #include "trust/tls_files.h"
 
@@ -23,10 +25,13 @@ class TlsPeers final : public PeerSecurity {
  public:
   struct Options {
     bool secures_lanes = false;
+    // Ends the engine's sleep when a part of a handshake is computed. THREAD of wake: any; it does
+    // not block. Null: Read and Write compute handshakes, so that a simulation has one thread.
+    std::function<void()> wake = nullptr;
     int64_t refresh_ns = 5 * kNsPerSec;  // from one Refresh to the next, by a thread
   };
 
-  // Errors as of MakeTlsContext. LIFETIME: clock and log outlive this.
+  // Errors as of MakeTlsContext. LIFETIME: clock and log outlive this, and this its connections.
   static absl::StatusOr<std::unique_ptr<TlsPeers>> Make(const TlsFiles& files,
                                                         const WallClock& clock, Log& log,
                                                         const Options& options);
@@ -35,6 +40,7 @@ class TlsPeers final : public PeerSecurity {
   bool secures_lanes() const override { return options_.secures_lanes; }
 
   // THREAD: the owning engine.
+  bool Poll() override { return handshakes_ != nullptr && handshakes_->Poll(); }
   std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
                                            End end) override;
 
@@ -60,6 +66,7 @@ class TlsPeers final : public PeerSecurity {
   bool stops_ = false;
   std::condition_variable stop_;
   std::thread thread_;
+  std::unique_ptr<HandshakeThread> handshakes_;  // null: there is no thread for them
 };
 
 }  // namespace mccs

@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "service/transport/peer_listener.h"
+#include "service/transport/tls/handshake_thread.h"
 #include "service/transport/tls/tls_connection.h"
 #include "tests/sim/sim_network.h"
 #include "tests/unit/mentions.h"
@@ -282,7 +286,7 @@ class TlsStream : public TlsPeersTest {
     const auto secure = [&](const TlsFiles& files, std::unique_ptr<Connection> below,
                             PeerSecurity::End end) {
       return std::make_unique<TlsConnection>(
-          std::move(below), *MakeTlsContext(files, cluster_.now_s()), end, kRecordsPerKey);
+          std::move(below), *MakeTlsContext(files, cluster_.now_s()), end, nullptr, kRecordsPerKey);
     };
     client_end_ =
         secure(cluster_.Host("h1"), std::make_unique<TappedConnection>(std::move(dialed), &seen_),
@@ -409,35 +413,196 @@ TEST_F(TlsPeersTest, RenewedFilesAreUsedAndBadOnesAreNot) {
   EXPECT_EQ(log_.Count("cannot be used"), 1u);
 }
 
-// A stranger begins many handshakes: each turn computes only a few, and each client gets its own.
-TEST_F(TlsPeersTest, ATurnComputesFewHandshakes) {
-  Serve(h2_.get());
-  std::vector<std::unique_ptr<ClientHandshake>> clients;
-  for (int i = 0; i < 12; ++i) {
-    clients.push_back(std::make_unique<ClientHandshake>(
-        Dial(), kMemberLink, kSecret, client_random_, clock_.Now() + 60 * kNsPerSec, h1_.get()));
+// Ends of sleeps of the engine. The thread that computes is held at one until `Release`.
+class HeldWakes {
+ public:
+  ~HeldWakes() { Release(); }
+
+  void Wake() {
+    std::unique_lock lock(mutex_);
+    ++wakes_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
   }
-  const auto poll_clients = [&] {
-    for (auto& client : clients) {
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+  // Waits for the next one after those that it has returned for.
+  void Await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return wakes_ > awaited_; });
+    awaited_ = wakes_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int wakes_ = 0;
+  int awaited_ = 0;
+  bool released_ = false;
+};
+
+// The server's handshakes are computed by a thread.
+class HandshakeThreadTest : public TlsPeersTest {
+ protected:
+  HandshakeThreadTest() { Serve(threaded_.get()); }
+  ~HandshakeThreadTest() override {
+    wakes_.Release();
+    server_.reset();
+    clients_.clear();
+    peers_.clear();
+  }
+
+  // Opens connections of `host`, whose first messages have arrived at the server.
+  void Begin(const std::string& host, int count, PeerSecurity* security = nullptr) {
+    if (security == nullptr) security = h1_.get();
+    for (int i = 0; i < count; ++i) {
+      clients_.push_back(
+          {host,
+           std::make_unique<ClientHandshake>(
+               *network_.HostNetwork(host).Connect({.host = "server", .port = 7400}, {}),
+               kMemberLink, kSecret, client_random_, clock_.Now() + 60 * kNsPerSec, security)});
+    }
+    for (int i = 0; i < 10; ++i) Turn(/*of_server=*/false);
+  }
+
+  void Turn(bool of_server) {
+    network_.AdvanceTo(clock_.Now() + kNsPerMs);
+    for (auto& [host, client] : clients_) {
       if (client == nullptr) continue;
       const auto connection = client->Poll(clock_.Now());
       ASSERT_TRUE(connection.ok()) << connection.status();
-      if (*connection != nullptr) client.reset();
+      if (*connection == nullptr) continue;
+      client.reset();
+      completed_.push_back(host);
     }
-  };
-  // All clients have sent their first messages before the server's first turn.
-  for (int i = 0; i < 10; ++i) {
-    network_.AdvanceTo(clock_.Now() + kNsPerMs);
-    poll_clients();
-  }
-  server_->Poll(clock_.Now());
-  EXPECT_EQ(server_->NextDeadline(), 0) << "the rest has a turn at once";
-  for (int i = 0; i < 60; ++i) {
+    if (!of_server) return;
+    threaded_->Poll();
     for (Peer& peer : server_->Poll(clock_.Now())) peers_.push_back(std::move(peer));
-    poll_clients();
-    network_.AdvanceTo(clock_.Now() + kNsPerMs);
   }
+
+  // Turns until so many are proven, each after the thread has computed something.
+  void RunUntil(size_t peers) {
+    for (int turn = 0; turn < 10 && peers_.size() < peers; ++turn) Turn(/*of_server=*/true);
+    while (peers_.size() < peers) {
+      wakes_.Await();
+      for (int turn = 0; turn < 10; ++turn) Turn(/*of_server=*/true);
+    }
+  }
+
+  HeldWakes wakes_;
+  const std::unique_ptr<TlsPeers> threaded_ =
+      *TlsPeers::Make(cluster_.Host("h4"), wall_clock_, log_,
+                      {.wake = [this] { wakes_.Wake(); }, .refresh_ns = kNever / 4});
+  std::vector<std::pair<std::string, std::unique_ptr<ClientHandshake>>> clients_;
+  std::vector<std::string> completed_;  // hosts, in order
+};
+
+// The thread is blocked after one part, and the turns of the engine continue without the others.
+TEST_F(HandshakeThreadTest, TheEngineComputesNoHandshake) {
+  Begin("client", 12);
+  for (int turn = 0; turn < 50; ++turn) Turn(/*of_server=*/true);
+  EXPECT_TRUE(completed_.empty());
+  EXPECT_TRUE(peers_.empty());
+  EXPECT_EQ(server_->pending(), 12u);
+  wakes_.Release();
+  RunUntil(12);
   EXPECT_EQ(peers_.size(), 12u);
+  for (const Peer& peer : peers_) EXPECT_EQ(peer.host, "h1");
+}
+
+// A tenant may begin many communicators at once, and this host is the client of each.
+TEST_F(HandshakeThreadTest, TheEngineComputesNoHandshakeThatItBegins) {
+  server_.reset();
+  Serve(h2_.get());
+  Begin("client", 12, threaded_.get());
+  for (int turn = 0; turn < 50; ++turn) Turn(/*of_server=*/true);
+  EXPECT_TRUE(completed_.empty());
+  EXPECT_TRUE(peers_.empty());
+  wakes_.Release();
+  RunUntil(12);
+  for (const Peer& peer : peers_) EXPECT_EQ(peer.host, "h4");
+}
+
+TEST_F(HandshakeThreadTest, ConnectionsThatEndMeanwhileAreForgotten) {
+  Begin("client", 12);
+  Turn(/*of_server=*/true);
+  clients_.clear();
+  server_.reset();
+  wakes_.Release();
+  wakes_.Await();
+  threaded_->Poll();
+  Serve(threaded_.get());
+  Begin("client", 1);
+  RunUntil(1);
+  EXPECT_EQ(peers_.size(), 1u);
+}
+
+// Users that record whose parts are computed.
+class RecordingUser final : public HandshakeThread::User {
+ public:
+  RecordingUser(std::string name, std::vector<std::string>* computed)
+      : name_(std::move(name)), computed_(*computed) {}
+  void OnComputed(std::unique_ptr<TlsSession> session, const absl::Status& result) override {
+    EXPECT_NE(session, nullptr);
+    EXPECT_TRUE(result.ok()) << result;
+    computed_.push_back(name_);
+  }
+
+ private:
+  const std::string name_;
+  std::vector<std::string>& computed_;
+};
+
+class HandshakeQueueTest : public testing::Test {
+ protected:
+  HandshakeThread::Ticket Add(RecordingUser& user, const std::string& address) {
+    return thread_.Add(user, address,
+                       std::make_unique<TlsSession>(context_, PeerSecurity::End::kClient,
+                                                    TlsConnection::kRecordsPerKey));
+  }
+  void RunUntil(size_t computed) {
+    while (computed_.size() < computed) {
+      if (!thread_.Poll()) wakes_.Await();
+    }
+  }
+
+  NewCertificates cluster_;
+  const TlsContext context_ = *MakeTlsContext(cluster_.Host("h1"), cluster_.now_s());
+  std::vector<std::string> computed_;
+  RecordingUser many_{"many", &computed_};
+  RecordingUser one_{"one", &computed_};
+  HeldWakes wakes_;
+  HandshakeThread thread_{[this] { wakes_.Wake(); }};
+};
+
+TEST_F(HandshakeQueueTest, AFloodDelaysAnotherAddressByTheRing) {
+  for (int i = 0; i < 200; ++i) Add(many_, "10.0.0.1");
+  Add(one_, "10.0.0.2");
+  wakes_.Release();
+  RunUntil(201);
+  const auto place = std::ranges::find(computed_, "one") - computed_.begin();
+  EXPECT_LE(place, static_cast<int>(HandshakeThread::kRing) + 1);
+}
+
+TEST_F(HandshakeQueueTest, CancelledPartsAreNotDelivered) {
+  std::vector<HandshakeThread::Ticket> tickets;
+  for (int i = 0; i < 20; ++i) tickets.push_back(Add(many_, "10.0.0.1"));
+  EXPECT_EQ(thread_.waiting(), 20 - HandshakeThread::kRing);
+  for (const HandshakeThread::Ticket& ticket : tickets) thread_.Cancel(ticket);
+  EXPECT_EQ(thread_.waiting(), 0u);
+  Add(one_, "10.0.0.1");
+  wakes_.Release();
+  RunUntil(1);
+  EXPECT_EQ(computed_, std::vector<std::string>{"one"});
+}
+
+TEST_F(HandshakeQueueTest, EndsWhilePartsWait) {
+  for (int i = 0; i < 20; ++i) Add(many_, "10.0.0.1");
+  EXPECT_EQ(thread_.waiting(), 20 - HandshakeThread::kRing);
+  wakes_.Release();
 }
 
 }  // namespace tls_peers_test
