@@ -17,6 +17,8 @@ const char* Remedy(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
       return "; the disk is full: delete files, or enlarge it";
+    case SQLITE_IOERR:
+      return "; check the disk and the kernel's log";
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
