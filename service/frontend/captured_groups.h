@@ -40,7 +40,7 @@ inline constexpr size_t kMaxCapturedCalls = size_t{1} << 18;
 class CapturedGroups {
  public:
   // LIFETIME: all of them outlive this.
-  CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region,
+  CapturedGroups(const CallingRank& caller, const BufferRegistry& buffers, wire::CommRegion& region,
                  RankQueues& queues)
       : caller_(caller), buffers_(buffers), region_(region), queues_(queues) {}
 
@@ -114,7 +114,7 @@ class CapturedGroups {
   void EndIfDone(Group& group);
   Group* RunningAt(uint64_t key) const;
 
-  const Caller& caller_;
+  const CallingRank& caller_;
   const BufferRegistry& buffers_;
   wire::CommRegion& region_;
   RankQueues& queues_;

@@ -20,7 +20,7 @@ absl::Status Rejected(const Parts&... parts) {
 
 }  // namespace
 
-absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
+absl::Status CheckCall(const wire::WorkRecord& record, const CallingRank& caller) {
   if (caller.ranks < 1) {
     return Rejected("the communicator is still forming; wait until its init has completed");
   }
@@ -50,7 +50,7 @@ absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
 }
 
 absl::StatusOr<ResolvedCollective> ResolveCollective(const wire::WorkRecord& record,
-                                                     const Caller& caller,
+                                                     const CallingRank& caller,
                                                      const BufferRegistry& buffers) {
   const CallElements sides =
       ElementsOf(record.op, record.count, static_cast<uint64_t>(caller.ranks),

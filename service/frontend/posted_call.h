@@ -19,7 +19,7 @@ namespace mccs {
 inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
 
 // The rank that made the call.
-struct Caller {
+struct CallingRank {
   Rank rank;
   int ranks = 0;  // of the communicator; 0: not known yet
 };
@@ -34,11 +34,11 @@ struct ResolvedMessage : PostedMessage {
 
 // kInvalidArgument: the record is not a valid call, independent of memory. REQUIRES: a kOperation
 // record.
-absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller);
+absl::Status CheckCall(const wire::WorkRecord& record, const CallingRank& caller);
 
 // REQUIRES: CheckCall returned OK. Errors: see BufferRegistry::Resolve.
 absl::StatusOr<ResolvedCollective> ResolveCollective(const wire::WorkRecord& record,
-                                                     const Caller& caller,
+                                                     const CallingRank& caller,
                                                      const BufferRegistry& buffers);
 absl::StatusOr<ResolvedMessage> ResolveMessage(const wire::WorkRecord& record,
                                                const BufferRegistry& buffers);

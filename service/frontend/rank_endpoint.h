@@ -159,7 +159,7 @@ class RankEndpoint final : public RankPort {
   // Writes the first error of this rank to the region.
   void WriteError(const absl::Status& why, bool accepts_calls);
 
-  Caller caller_;
+  CallingRank caller_;
   std::vector<Rank> on_host_;
   const BufferRegistry& buffers_;
   const Listener listener_;
