@@ -35,13 +35,14 @@ int main(int argc, char** argv) {
   mccs::RandomWorldOptions options;
   CLI::App app(
       "Runs all of MCCS in one simulated world: production daemons, controller and agents, random "
-      "jobs, policy changes, failures, and hostile tenants with daemons of their own. The same "
-      "seed gives the same world.");
+      "jobs, policy changes, failures, faults of resources, and hostile tenants with daemons of "
+      "their own. The same seed gives the same world.");
   app.add_option("--seeds", seeds, "Number of seeds to run")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--first", first, "First seed")->capture_default_str();
   app.add_flag("!--no-hostile-tenants", options.hostile_tenants, "Run without hostile tenants");
+  app.add_flag("!--no-faults", options.faults, "Run without faults of resources and clocks");
   std::string transport = "streams";
   app.add_option("--transport", transport, "Transport of lanes: streams, or verbs of fake NICs")
       ->capture_default_str()
@@ -96,6 +97,7 @@ int main(int argc, char** argv) {
                                                 : 0;
   const size_t kinds = options.hostile_tenants ? mccs::kRandomEvents : mccs::kFirstAttack;
   for (size_t e = 0; e < kinds; ++e) {
+    if (!options.faults && e >= mccs::kFirstFault && e < mccs::kFirstAttack) continue;
     std::printf("%s%llu %s", e == 0 ? "" : ", ", static_cast<unsigned long long>(counts.of[e]),
                 mccs::kRandomEventNames[e]);
     all_happened &= e >= required || counts.of[e] > 0;

@@ -34,6 +34,20 @@ namespace mccs {
   EVENT(kTimeWindows, "policies time_windows")                                                    \
   EVENT(kShares, "policies shares")                                                               \
   EVENT(kAlgorithm, "policies algorithm")                                                         \
+  /* Faults (random_faults.h). */                                                                 \
+  EVENT(kDescriptorsExhausted, "hosts out of descriptors")                                        \
+  EVENT(kMemoryExhausted, "hosts out of memory")                                                  \
+  EVENT(kDiskFailed, "failing disks")                                                             \
+  EVENT(kRequestRejectedByDisk, "requests rejected by a failing disk")                            \
+  EVENT(kControllerDiedInCommit, "controllers dead in a commit")                                  \
+  EVENT(kClockJumped, "clock jumps")                                                              \
+  EVENT(kWallClockSetBack, "times of day set back")                                               \
+  EVENT(kWallClockSetForward, "times of day set forward")                                         \
+  EVENT(kBriefOneWayPartition, "brief one-way partitions")                                        \
+  EVENT(kOneWayPartition, "one-way partitions beyond the lanes' timeout")                         \
+  EVENT(kJobRejectedByFault, "jobs rejected by a fault")                                          \
+  EVENT(kJobFailedByFault, "jobs failed by a fault") /* all ranks got an error in time */         \
+  EVENT(kJobAfterFault, "jobs after faults")         /* on hosts whose fault was over */          \
   /* Attacks: what hostile tenants did (hostile_tenant.h). */                                     \
   EVENT(kHostileTenantStarted, "hostile tenants")                                                 \
   EVENT(kHostileCommunicatorFormed,                                                               \
@@ -93,7 +107,8 @@ inline constexpr const char* kRandomEventNames[] = {
 #undef EVENT
 };
 inline constexpr size_t kRandomEvents = std::size(kRandomEventNames);
-// Events from here on are attacks.
+// Events from here on are faults, and attacks.
+inline constexpr size_t kFirstFault = static_cast<size_t>(RandomEvent::kDescriptorsExhausted);
 inline constexpr size_t kFirstAttack = static_cast<size_t>(RandomEvent::kHostileTenantStarted);
 
 struct RandomCounts {

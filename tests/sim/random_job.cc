@@ -56,14 +56,16 @@ RandomJob::Outcome RandomJob::Form() {
       why_ = rank.status.text;
       return true;
     }
-    if (job_.BufferRejected()) why_ = "buffer rejected: memory quota";
+    if (job_.BufferRejected()) why_ = absl::StrCat("buffer rejected: ", job_.BufferRejection());
     return !why_.empty();
   };
   const bool answered = job_.Begin() && world_.RunUntil([&] {
-    return rejected() || (job_.Formed() && job_.BuffersAnswered());
+    return rejected() || lost_ || (job_.Formed() && job_.BuffersAnswered());
   });
   if (!answered) return Outcome::kTimedOut;
-  if (why_.empty()) return Outcome::kFormed;
+  if (why_.empty()) why_ = lost_ ? FindFailure() : "";
+  formed_ = why_.empty();
+  if (formed_) return Outcome::kFormed;
   End();
   return Outcome::kRejected;
 }
@@ -157,13 +159,33 @@ void RandomJob::KillProcess(std::mt19937_64& random) {
   }
 }
 
+bool RandomJob::HasFailed(int r) const {
+  if (!job_.HasRank(r)) return false;
+  const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
+  return rank.memory.data() != nullptr && rank.failed();
+}
+
+std::string RandomJob::FindFailure() const {
+  for (int r = 0; r < ranks(); ++r) {
+    if (alive_[static_cast<size_t>(r)] && HasFailed(r))
+      return absl::StrCat("rank ", r, ": ", const_cast<SimJob&>(job_).rank(r).failure());
+  }
+  return "";
+}
+
+void RandomJob::FailByFault() {
+  lost_ = true;
+  failed_by_fault_ = true;
+  lost_at_ = world_.clock().Now();
+}
+
 void RandomJob::PostOneMore() { job_.PostAll(OpKind::kAllReduce, 1); }
 
 std::string RandomJob::FindUnawareSurvivor() const {
   for (int r = 0; r < ranks(); ++r) {
     if (!alive_[static_cast<size_t>(r)]) continue;
+    if (HasFailed(r)) continue;
     const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
-    if (rank.failed()) continue;
     return absl::StrCat("rank ", r, " on h", host_of_rank_[static_cast<size_t>(r)], " (",
                         rank.done(), " of ", rank.posted, " calls done)");
   }

@@ -24,6 +24,7 @@ class RandomJob {
   };
   Outcome Form();
   const std::string& why() const { return why_; }
+  bool formed() const { return formed_; }
   // Posts the next operation of some rank. False: every rank has posted everything.
   bool PostOne(std::mt19937_64& random);
   bool AllPosted() const;
@@ -35,9 +36,15 @@ class RandomJob {
   void KillProcess(std::mt19937_64& random);
   // Posts an all-reduce that Check() does not cover. REQUIRES: Check()ed, running.
   void PostOneMore();
+  // Why a rank failed; empty: none has.
+  std::string FindFailure() const;
+  // It met a fault that explains its failure: from now on the others must fail, as if it had lost a
+  // rank. REQUIRES: running.
+  void FailByFault();
   // It has lost no rank and has not ended.
   bool running() const { return !lost_ && !ended_; }
   bool lost() const { return lost_; }
+  bool failed_by_fault() const { return failed_by_fault_; }
   MonotonicNs lost_at() const { return lost_at_; }
   // All remaining ranks know that the communicator failed. REQUIRES: lost.
   bool AllSurvivorsFailed() const { return FindUnawareSurvivor().empty(); }
@@ -65,6 +72,7 @@ class RandomJob {
     bool in_place = false;
   };
 
+  bool HasFailed(int rank) const;
   int ranks() const { return static_cast<int>(host_of_rank_.size()); }
   // Number of elements of both buffers that the operation has for itself.
   uint64_t Extent(const Operation& operation) const;
@@ -78,7 +86,9 @@ class RandomJob {
   std::vector<Operation> operations_;
   std::vector<size_t> next_;  // by rank
   std::vector<bool> alive_;   // by rank
+  bool formed_ = false;
   bool lost_ = false;
+  bool failed_by_fault_ = false;
   MonotonicNs lost_at_ = 0;
   bool ended_ = false;
   std::string why_;

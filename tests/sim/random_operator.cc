@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/objects/change.h"
 #include "controller/objects/drain_spec.h"
 #include "controller/objects/read_objects.h"
-#include "controller/rates/rate_limits.h"
 
 namespace mccs {
 namespace {
@@ -47,57 +46,75 @@ std::string RandomTenantProcessName(uint64_t tenant) { return absl::StrCat("uid 
 std::string RandomOperator::Act(const std::vector<CommId>& communicators, std::mt19937_64& random) {
   if (random() % 12 == 0) return Undrain(random);
   std::string text;
-  if (!std::exchange(initialized_, true)) text = InitialDocuments();
+  if (!initialized_) text = InitialDocuments();
   for (uint64_t i = 0; i < 1 + random() % 2; ++i) text += RandomDocument(communicators, random);
   return Apply(text);
 }
 
-// The same steps as the catalog.
 std::string RandomOperator::Apply(const std::string& text) {
-  auto read = ReadObjects({{"random.yaml", text}});
+  const auto read = ReadObjects({{"random.yaml", text}});
   if (!read.ok()) return std::string(read.status().message());
-  auto plan = PlanApply(control_.objects(), *std::move(read));
-  if (!plan.ok() || !Commit(plan->next)) {
-    const bool rejected = plan.ok() ||
-                          plan.status().code() == absl::StatusCode::kFailedPrecondition ||
-                          plan.status().code() == absl::StatusCode::kInvalidArgument;
-    if (!rejected) return plan.status().ToString();
-    counts_.Add(RandomEvent::kRequestRejected);
-    // Without a Topology a cluster would be tested only in part.
-    initialized_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
-    return "";
-  }
-  for (const ObjectChange& change : plan->changes) {
-    if (change.kind != ChangeKind::kUnchanged) Count(*control_.objects().Find(change.key));
+  const Catalog::Objects before = control_.objects();
+  const auto outcome = control_.Apply(text);
+  // Without a Topology a cluster would be tested only in part.
+  initialized_ = !control_.objects()->OfKind(ObjectKind::kTopology).empty();
+  if (!outcome.ok()) return OnRejected(outcome.status(), *before);
+  for (const ObjectChange& change : outcome->plan.changes) {
+    if (change.kind != ChangeKind::kUnchanged) Count(*control_.objects()->Find(change.key));
   }
   return "";
 }
 
-bool RandomOperator::Commit(ObjectSet next) {
-  if (!CheckGuaranteesAgainstNics(control_.objects(), next).ok()) return false;
-  ForgetOrigins(&next);
-  control_.SetObjects(std::make_shared<const ObjectSet>(std::move(next)));
-  return true;
-}
-
 std::string RandomOperator::Undrain(std::mt19937_64& random) {
-  const auto drains = control_.objects().OfKind(ObjectKind::kDrain);
+  const Catalog::Objects before = control_.objects();
+  const auto drains = before->OfKind(ObjectKind::kDrain);
   if (drains.empty()) return "";
-  auto plan = PlanDelete(control_.objects(), {drains[random() % drains.size()]->key});
-  if (!plan.ok() || !Commit(plan->next)) return "undrain rejected";
+  const auto outcome = control_.Delete({drains[random() % drains.size()]->key});
+  if (!outcome.ok() && !absl::IsInternal(outcome.status())) return "undrain rejected";
+  if (!outcome.ok()) return OnRejected(outcome.status(), *before);
   counts_.Add(RandomEvent::kUndrained);
   return "";
 }
 
+// A conflict and a disk that fails reject a request, and then nothing changes. A controller that
+// dies meanwhile has stored all of it or nothing.
+std::string RandomOperator::OnRejected(const absl::Status& why, const ObjectSet& before) {
+  const FailingStore::Death death = control_.store().TakeDeath();
+  if (death != FailingStore::Death::kNone) return OnDeath(death, before);
+  const uint64_t revision = control_.objects()->revision;
+  if (revision != before.revision) return absl::StrCat("rejected, but changed: ", why.ToString());
+  if (control_.store().fails() && absl::StrContains(why.message(), kDiskFailure)) {
+    counts_.Add(RandomEvent::kRequestRejectedByDisk);
+    return "";
+  }
+  counts_.Add(RandomEvent::kRequestRejected);
+  return absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why) ? "" : why.ToString();
+}
+
+std::string RandomOperator::OnDeath(FailingStore::Death death, const ObjectSet& before) {
+  control_.Kill();
+  control_.Restart();
+  counts_.Add(RandomEvent::kControllerDiedInCommit);
+  const Catalog::Objects after = control_.objects();
+  for (const Object* tenant : after->OfKind(ObjectKind::kTenant)) NoteQuotas(TenantOf(*tenant));
+  initialized_ = !after->OfKind(ObjectKind::kTopology).empty();
+  const uint64_t most =
+      before.revision + (death == FailingStore::Death::kAfterDurable ? uint64_t{1} : uint64_t{0});
+  if (after->revision >= before.revision && after->revision <= most) return "";
+  return absl::StrCat("after a death at revision ", before.revision,
+                      " the controller has revision ", after->revision);
+}
+
+void RandomOperator::NoteQuotas(const TenantSpec& tenant) {
+  has_set_quotas_ |= tenant.max_communicators.has_value() || tenant.max_memory_bytes.has_value();
+}
+
 void RandomOperator::Count(const Object& object) {
   switch (object.key.kind) {
-    case ObjectKind::kTenant: {
-      const TenantSpec& tenant = TenantOf(object);
-      has_set_quotas_ |=
-          tenant.max_communicators.has_value() || tenant.max_memory_bytes.has_value();
+    case ObjectKind::kTenant:
+      NoteQuotas(TenantOf(object));
       counts_.Add(RandomEvent::kTenantChanged);
       break;
-    }
     case ObjectKind::kPolicy:
       counts_.Add(kPolicyEvents[static_cast<size_t>(PolicyOf(object).type)]);
       break;

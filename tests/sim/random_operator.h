@@ -38,7 +38,9 @@ class RandomOperator {
  private:
   std::string Apply(const std::string& text);
   std::string Undrain(std::mt19937_64& random);
-  bool Commit(ObjectSet next);
+  // Both return an error that must not happen. `before`: the objects before the request.
+  std::string OnRejected(const absl::Status& why, const ObjectSet& before);
+  std::string OnDeath(FailingStore::Death death, const ObjectSet& before);
   std::string RandomDocument(const std::vector<CommId>& communicators, std::mt19937_64& random);
   std::string InitialDocuments() const;
   std::string Topology() const;
@@ -47,6 +49,7 @@ class RandomOperator {
   std::string RandomDrain(std::mt19937_64& random) const;
   std::string RandomPolicySpec(std::mt19937_64& random) const;
   void Count(const Object& object);
+  void NoteQuotas(const TenantSpec& tenant);
 
   SimControl& control_;
   const std::vector<std::string> racks_, addresses_;  // by host

@@ -12,83 +12,15 @@
 #include "absl/strings/str_cat.h"
 #include "controller/planning/planner.h"
 #include "tests/sim/hostile_tenant.h"
+#include "tests/sim/random_faults.h"
 #include "tests/sim/random_job.h"
+#include "tests/sim/random_lanes.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/switch_log.h"
 
 namespace mccs {
 namespace {
-
-// ---- Lanes --------------------------------------------------------------------------------------
-
-struct WantedLane {
-  CommId communicator;
-  ChannelId channel;
-  int from, to;         // positions in the communicator's list of hosts
-  std::string host;     // `from`
-  std::string to_host;  // `to`
-  uint32_t port;        // 0: any
-};
-
-void AddLanes(CommId id, const CommunicatorRecord& record, std::vector<WantedLane>* lanes) {
-  const auto& hosts = record.announced.hosts();
-  if (hosts.size() < 2) return;
-  for (int c = 0; c < record.Applied().channels_size(); ++c) {
-    const strategy::ChannelStrategy& channel = record.Applied().channels(c);
-    for (int i = 0; i < channel.ring_size(); ++i) {
-      const int from = channel.ring(i);
-      const int to = channel.ring((i + 1) % channel.ring_size());
-      lanes->push_back({.communicator = id,
-                        .channel = ChannelId(c),
-                        .from = from,
-                        .to = to,
-                        .host = hosts[from],
-                        .to_host = hosts[to],
-                        .port = channel.source_ports().empty() ? 0 : channel.source_ports(i)});
-    }
-  }
-}
-
-std::string CheckLane(const WantedLane& wanted, const agent::v1::Report& report) {
-  const std::string name =
-      absl::StrCat(FormatCommId(wanted.communicator), ": lane of channel ", wanted.channel.value(),
-                   " from ", wanted.host, " to ", wanted.to_host);
-  const auto lane = std::ranges::find_if(report.lanes(), [&](const agent::v1::Lane& each) {
-    return each.channel() == wanted.channel.value() && each.from() == wanted.from &&
-           each.to() == wanted.to;
-  });
-  if (lane == report.lanes().end()) return absl::StrCat(name, " does not exist");
-  if (lane->state() != "up") return absl::StrCat(name, " is ", lane->state());
-  if (wanted.port != 0 && !absl::EndsWith(lane->local(), absl::StrCat(":", wanted.port))) {
-    return absl::StrCat(name, " leaves from ", lane->local(), ", not from port ", wanted.port);
-  }
-  return "";
-}
-
-// The first lane of a ring of these communicators that is not up or does not leave from the source
-// port of the current strategy, by the daemons' last reports; empty: none. Lanes that want the same
-// port towards the same host (operators may configure that) cannot all have it and are not checked.
-// REQUIRES: `registry` knows all of `running`, whose hosts are "h0", "h1", … by their index in the
-// world.
-std::string MisplacedLane(const Registry& registry, const SimControl& control,
-                          const std::vector<CommId>& running) {
-  std::vector<WantedLane> lanes;
-  for (const CommId id : running) AddLanes(id, registry.communicators().at(id), &lanes);
-  std::map<std::tuple<std::string, std::string, uint32_t>, int> claims;
-  for (const WantedLane& lane : lanes) ++claims[{lane.host, lane.to_host, lane.port}];
-  for (const WantedLane& lane : lanes) {
-    if (lane.port != 0 && claims[{lane.host, lane.to_host, lane.port}] > 1) continue;
-    int host = 0;
-    if (!absl::SimpleAtoi(lane.host.substr(1), &host))
-      return absl::StrCat("unknown host ", lane.host);
-    const auto& reports = control.agent(host).reports();
-    const auto report = reports.find(lane.communicator);
-    if (report == reports.end()) return absl::StrCat(lane.host, " has sent no report");
-    if (std::string wrong = CheckLane(lane, report->second); !wrong.empty()) return wrong;
-  }
-  return "";
-}
 
 // ---- The world ----------------------------------------------------------------------------------
 
@@ -109,6 +41,10 @@ class RandomWorld {
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
     restarted_.resize(static_cast<size_t>(hosts_));
     if (options.hostile_tenants) hostile_tenants_.emplace(world_, seed, outcome_.counts);
+    if (options.faults) {
+      faults_.emplace(world_, *control_, seed, outcome_.counts);
+      faults_->Watch([this] { NoteFailures(); });
+    }
   }
 
   RandomWorldOutcome Run() {
@@ -148,7 +84,9 @@ class RandomWorld {
       if (Below(3) == 0) RunOperator();
     }
     for (uint64_t step = 0; violation_.empty() && (step < 40 || !AllPosted()); ++step) Step();
-    if (may_die_ && violation_.empty()) RestartAllAndRun();
+    EndFaults();
+    if (may_die_ && violation_.empty()) RestartAll();
+    if ((may_die_ || faults_.has_value()) && violation_.empty()) RunOneMoreJob();
     if (violation_.empty()) FinishJobs();
     if (violation_.empty()) Settle();
     if (violation_.empty()) SettleLanes();
@@ -177,6 +115,7 @@ class RandomWorld {
     }
     EndLostJobs();
     if (hostile_tenants_.has_value()) hostile_tenants_->Act(LivingHosts());
+    if (faults_.has_value()) faults_->Act(LivingHosts());
     if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
     if (Below(30) == 0) world_.RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
   }
@@ -206,10 +145,13 @@ class RandomWorld {
     if (hosts.empty() || jobs_.size() == kMaxJobs) return;
     RandomJob& job = jobs_.emplace_back(world_, hosts, random_);
     const std::string name = absl::StrCat("job ", jobs_.size() - 1);
+    const bool after_fault = faults_.has_value() && faults_->HadFault(job.host_of_rank());
     switch (job.Form()) {
       case RandomJob::Outcome::kFormed:
         break;
       case RandomJob::Outcome::kRejected:
+        if (job.failed_by_fault() || IsExplained(job, job.why()))
+          return Count(RandomEvent::kJobRejectedByFault);
         Expect(operator_->has_set_quotas() && absl::StrContains(job.why(), "quota"),
                absl::StrCat(name, " is rejected: ", job.why()));
         Count(RandomEvent::kJobRejected);
@@ -218,6 +160,7 @@ class RandomWorld {
         Expect(false, absl::StrCat(name, " does not form in time"));
         return;
     }
+    Count(RandomEvent::kJobAfterFault, after_fault ? 1 : 0);
     for (const int host : job.host_of_rank()) {
       if (!restarted_[static_cast<size_t>(host)]) continue;
       Count(RandomEvent::kJobOnRestartedDaemon);
@@ -240,8 +183,9 @@ class RandomWorld {
     const auto& lanes =
         std::next(reports.begin(), static_cast<int>(Below(reports.size())))->second.lanes();
     if (lanes.empty()) return;
-    if (world_.CutLane(lanes[static_cast<int>(Below(lanes.size()))].local()))
-      Count(RandomEvent::kLaneCut);
+    if (!world_.CutLane(lanes[static_cast<int>(Below(lanes.size()))].local())) return;
+    if (faults_.has_value()) faults_->NoteDisturbance();
+    Count(RandomEvent::kLaneCut);
   }
 
   void CutRandomStream() {
@@ -261,6 +205,7 @@ class RandomWorld {
     world_.network().Partition(world_.host(a).address(), world_.host(b).address());
     world_.RunFor(static_cast<int64_t>(Below(kMaxPartitionNs)));
     world_.network().Heal(world_.host(a).address(), world_.host(b).address());
+    if (faults_.has_value()) faults_->NoteDisturbance();
     Count(RandomEvent::kHostsPartitioned);
   }
 
@@ -295,7 +240,26 @@ class RandomWorld {
     if (Below(2) == 0) AwaitErrors();
   }
 
-  // ---- Jobs that lost a rank --------------------------------------------------------------------
+  // ---- Jobs that lost a rank or met a fault -----------------------------------------------------
+
+  bool IsExplained(const RandomJob& job, const std::string& error) const {
+    return faults_.has_value() && faults_->Explains(job.host_of_rank(), error, !job.formed());
+  }
+
+  void NoteFailures() {
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      RandomJob& job = jobs_[j];
+      if (!job.running()) continue;
+      const std::string failure = job.FindFailure();
+      if (failure.empty()) continue;
+      Expect(IsExplained(job, failure), absl::StrCat("job ", j, ": ", failure));
+      job.FailByFault();
+    }
+  }
+
+  void EndFaults() {
+    if (faults_.has_value()) faults_->EndAll();
+  }
 
   static bool AwaitsErrors(const RandomJob& job) {
     return job.lost() && !job.ended() && !job.AllSurvivorsFailed();
@@ -312,10 +276,12 @@ class RandomWorld {
       if (!job.lost() || job.ended()) continue;
       if (job.AllSurvivorsFailed()) {
         job.End();
-        Count(RandomEvent::kJobLost);
+        Count(job.failed_by_fault() ? RandomEvent::kJobFailedByFault : RandomEvent::kJobLost);
         continue;
       }
-      Expect(world_.clock().Now() < job.lost_at() + kErrorBoundNs,
+      const MonotonicNs delayed_until =
+          faults_.has_value() ? faults_->DelayedUntil(job.host_of_rank()) : 0;
+      Expect(world_.clock().Now() < std::max(job.lost_at(), delayed_until) + kErrorBoundNs,
              absl::StrCat("job ", j, ": rank lost, but ", job.FindUnawareSurvivor(),
                           " has no error after ", (world_.clock().Now() - job.lost_at()) / kNsPerMs,
                           " ms"));
@@ -328,11 +294,13 @@ class RandomWorld {
     return std::ranges::all_of(jobs_, [](const RandomJob& job) { return job.AllPosted(); });
   }
 
-  // Restarts all daemons and runs a job on them.
-  void RestartAllAndRun() {
+  void RestartAll() {
     for (int h = 0; h < hosts_; ++h) {
       if (!world_.host(h).alive()) Restart(h);
     }
+  }
+
+  void RunOneMoreJob() {
     StartJob();
     while (!AllPosted()) {
       jobs_[Below(jobs_.size())].PostOne(random_);
@@ -482,6 +450,7 @@ class RandomWorld {
   std::deque<RandomJob> jobs_;
   std::optional<RandomOperator> operator_;
   std::optional<HostileTenants> hostile_tenants_;
+  std::optional<RandomFaults> faults_;
   std::vector<bool> restarted_;  // by host: its daemon was restarted
   bool may_die_ = false;         // daemons and processes may die in this world
   std::string violation_;

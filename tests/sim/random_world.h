@@ -48,6 +48,7 @@ struct RandomWorldOutcome {
 
 struct RandomWorldOptions {
   bool hostile_tenants = true;
+  bool faults = true;    // RandomFaults
   bool verbs = false;    // lanes use RDMA on fake NICs
   bool kernels = false;  // kernels of the tenants run plans
 };

@@ -5,8 +5,7 @@
 
 #include "base/check.h"
 #include "controller/coordinator/registration.h"
-#include "controller/objects/change.h"
-#include "controller/objects/read_objects.h"
+#include "controller/rates/rate_limits.h"
 #include "service/agent/order_proto.h"
 
 namespace mccs {
@@ -15,6 +14,7 @@ namespace {
 constexpr int64_t kHeartbeatTimeoutNs = 3 * kNsPerSec;
 constexpr int64_t kTickIntervalNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
 constexpr int64_t kRetryNs = 300 * kNsPerMs;
+const Caller kOperator = {.peer = "sim", .user = "sim", .role = FirstOperator()};
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void SimAgent::Ended(CommId id, const std::string& why) {
 }
 
 SimControl::SimControl(SimClock& clock, uint64_t seed, const std::string& id_key)
-    : clock_(clock), random_(seed), id_key_(id_key) {
+    : clock_(clock), random_(seed), id_key_(id_key), wall_clock_(clock) {
   Restart();
 }
 
@@ -59,22 +59,19 @@ void SimControl::KillHost(int host) {
   agent.alive_ = false;
 }
 
-void SimControl::SetObjects(std::shared_ptr<const ObjectSet> objects) {
-  objects_ = std::move(objects);
-  if (!alive()) return;
-  Deliver(coordinator_->With([&](Coordinator& c) {
-    c.SetObjects(objects_);
-    return c.TakeOutbox();
-  }));
+absl::StatusOr<Catalog::Outcome> SimControl::Apply(const std::string& yaml) {
+  return catalog_->Apply({{"objects.yaml", yaml}}, kOperator, /*dry_run=*/false);
+}
+
+absl::StatusOr<Catalog::Outcome> SimControl::Delete(std::vector<ObjectKey> keys) {
+  return catalog_->Delete(std::move(keys), {}, kOperator, /*dry_run=*/false);
 }
 
 void SimControl::SetObjects(const std::string& yaml) {
-  if (yaml.empty()) return SetObjects(std::make_shared<const ObjectSet>());
-  auto read = ReadObjects({{"objects.yaml", yaml}});
-  MCCS_CHECK(read.ok());
-  auto plan = PlanApply({}, *std::move(read));
-  MCCS_CHECK(plan.ok());
-  SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
+  std::vector<ObjectKey> all;
+  for (const auto& [key, object] : objects()->objects) all.push_back(key);
+  if (!all.empty()) MCCS_CHECK(Delete(all).ok());
+  if (!yaml.empty()) MCCS_CHECK(Apply(yaml).ok());
 }
 
 void SimControl::Kill() {
@@ -91,7 +88,17 @@ void SimControl::Restart() {
                          .first_request_id = static_cast<uint64_t>(clock_.Now()) + 1,
                          .id_key = id_key_},
       &clock_, log_.get());
-  coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
+  auto catalog = Catalog::Open(&store_, &wall_clock_, log_.get());
+  MCCS_CHECK(catalog.ok());
+  catalog_ = *std::move(catalog);
+  catalog_->SetAdmission(CheckGuaranteesAgainstNics);
+  catalog_->Watch([this](Catalog::Objects objects) {
+    if (!alive()) return;
+    Deliver(coordinator_->With([&](Coordinator& c) {
+      c.SetObjects(std::move(objects));
+      return c.TakeOutbox();
+    }));
+  });
   persister_ =
       std::make_unique<StrategyPersister>(&store_, coordinator_.get(), &clock_, log_.get());
   MCCS_CHECK(persister_->Restore().ok());
@@ -118,6 +125,7 @@ bool SimControl::Poll() {
       return c.TakeOutbox();
     }));
     persister_->Persist();
+    if (store_.TakeDeath() != FailingStore::Death::kNone) Kill();
     moved = true;
   }
   for (auto& agent : agents_) moved |= agent->alive_ && PollAgent(agent.get());

@@ -1,10 +1,11 @@
-// The controller of a simulated world and the hosts' agents: production Coordinator, AgentTable
-// and store, connected by in-memory streams instead of gRPC.
+// The controller of a simulated world and the hosts' agents: production Catalog, Coordinator,
+// AgentTable and StrategyPersister, connected by in-memory streams instead of gRPC.
 //
 // clang-format off
 //   daemon ── ControllerLink ──► SimAgent (AgentTable) ◄── messages with delays ──► Coordinator
-//                                                                                        │
-//                                             MemoryStore (survives a restart) ◄── StrategyPersister
+//                                                                                    ▲    │
+//                operators ── Apply, Delete ──► Catalog ─────────────────────────────┘    ▼
+//                                                  └──► store (survives a restart) ◄── StrategyPersister
 // clang-format on
 //
 // An agent behaves as service/agent/agent.cc: it registers, sends heartbeats, closes the stream to
@@ -29,8 +30,9 @@
 #include "base/log.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/strategy_persister.h"
-#include "controller/store/memory_store.h"
+#include "controller/state/catalog.h"
 #include "service/agent/agent_table.h"
+#include "tests/sim/failing_store.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_world.h"
 
@@ -104,6 +106,19 @@ class SimAgent final : public ControllerLink {
   int64_t report_every_ns_ = kDefaultReportIntervalNs;
 };
 
+// The time of day, which jumps when the test says so.
+class SimWallClock final : public WallClock {
+ public:
+  // LIFETIME: `clock` outlives this.
+  explicit SimWallClock(const SimClock& clock) : clock_(clock) {}
+  UnixNs Now() const override { return 1'800'000'000 * kNsPerSec + clock_.Now() + offset_ns_; }
+  void Jump(int64_t ns) { offset_ns_ += ns; }
+
+ private:
+  const SimClock& clock_;
+  int64_t offset_ns_ = 0;
+};
+
 class SimControl final : public SimControllerInterface {
  public:
   // `id_key`: for unique ids; the daemons have it from an earlier run; empty: none.
@@ -118,11 +133,16 @@ class SimControl final : public SimControllerInterface {
 
   const SimAgent& agent(int host) const { return *agents_[static_cast<size_t>(host)]; }
 
-  // Sets the operators' objects; they survive Kill and Restart. `yaml`: valid
-  // documents, or empty.
-  void SetObjects(std::shared_ptr<const ObjectSet> objects);
+  // Requests of an operator with all rights. The objects survive Kill and Restart. While the
+  // controller is dead, these are requests that it served just before its death.
+  absl::StatusOr<Catalog::Outcome> Apply(const std::string& yaml);
+  absl::StatusOr<Catalog::Outcome> Delete(std::vector<ObjectKey> keys);
+  // Replaces all objects. `yaml`: valid documents, or empty. REQUIRES: the store works.
   void SetObjects(const std::string& yaml);
-  const ObjectSet& objects() const { return *objects_; }
+  Catalog::Objects objects() const { return catalog_->objects(); }
+  Catalog& catalog() { return *catalog_; }
+  FailingStore& store() { return store_; }
+  SimWallClock& wall_clock() { return wall_clock_; }
   // Kill ends the controller's process, as by SIGKILL; Restart starts another one with its store.
   void Kill();
   void Restart();
@@ -149,8 +169,9 @@ class SimControl final : public SimControllerInterface {
   std::mt19937_64 random_;
   const std::string id_key_;
   const std::unique_ptr<Log> log_ = MakeNullLog();
-  MemoryStore store_;
-  std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
+  SimWallClock wall_clock_;
+  FailingStore store_;
+  std::unique_ptr<Catalog> catalog_;  // stays when the controller dies
   std::unique_ptr<SharedCoordinator> coordinator_;
   std::unique_ptr<StrategyPersister> persister_;
   std::vector<std::unique_ptr<SimAgent>> agents_;  // by host

@@ -97,6 +97,13 @@ bool SimJob::BufferRejected() const {
   });
 }
 
+std::string SimJob::BufferRejection() const {
+  for (const Member& member : members_) {
+    if (!member.tenant->rejection().empty()) return member.tenant->rejection();
+  }
+  return "";
+}
+
 bool SimJob::Ended() const {
   return std::ranges::all_of(members_, [](const Member& m) { return m.rank->ended; });
 }

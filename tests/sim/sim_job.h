@@ -30,8 +30,12 @@ class SimJob {
   // Whether the daemons have answered all registrations; whether they rejected any of them.
   bool BuffersAnswered() const;
   bool BufferRejected() const;
-  bool Ended() const;  // every rank's Destroy or Abort is answered
+  std::string BufferRejection() const;  // the daemon's reason, the last one; empty: none
+  bool Ended() const;                   // every rank's Destroy or Abort is answered
   int ranks() const { return static_cast<int>(members_.size()); }
+  // Whether the process of rank r has requested the communicator.
+  bool HasRank(int r) const { return members_[static_cast<size_t>(r)].rank != nullptr; }
+  // REQUIRES: HasRank.
   SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }
   SimTenant& tenant(int r) { return *members_[static_cast<size_t>(r)].tenant; }
 

@@ -1,12 +1,14 @@
 #include "tests/sim/sim_network.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <deque>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/endpoint.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 
@@ -106,6 +108,8 @@ class SimListener final : public Listener {
 
   absl::StatusOr<std::unique_ptr<Connection>> Accept() override {
     if (state_.backlog.empty()) return nullptr;
+    MCCS_RETURN_IF_ERROR(network_.CheckDescriptors(
+        network_.HostOf(at_.host), absl::StrCat("cannot accept a connection at ", ToString(at_))));
     std::shared_ptr<SimNetwork::Stream> stream = std::move(state_.backlog.front());
     state_.backlog.pop_front();
     stream->marks[1] = mark_;
@@ -183,7 +187,7 @@ void SimNetwork::AdvanceTo(MonotonicNs time) {
     events_.erase(events_.begin());
     clock_.Set(std::max(clock_.Now(), at));
     if (!event.stream->broken.empty()) continue;
-    if (Blocked(*event.stream)) {
+    if (Blocked(*event.stream, event.end)) {
       delayed_.push_back(std::move(event));
       continue;
     }
@@ -198,7 +202,8 @@ int SimNetwork::Cut(const std::string& a, const std::string& b) {
   for (const std::weak_ptr<Stream>& weak : streams_) {
     const std::shared_ptr<Stream> stream = weak.lock();
     if (stream == nullptr || !stream->broken.empty()) continue;
-    if (Ordered(stream->hosts[0], stream->hosts[1]) != Ordered(a, b)) continue;
+    const HostPair pair = {stream->hosts[0], stream->hosts[1]};
+    if (pair != HostPair{a, b} && pair != HostPair{b, a}) continue;
     Break(*stream, "cut");
     ++cut;
   }
@@ -230,12 +235,28 @@ int SimNetwork::CutHost(const std::string& host) {
 }
 
 void SimNetwork::Partition(const std::string& a, const std::string& b) {
-  partitioned_.insert(Ordered(a, b));
+  PartitionOneWay(a, b);
+  PartitionOneWay(b, a);
+}
+
+void SimNetwork::PartitionOneWay(const std::string& from, const std::string& to) {
+  partitioned_.insert({from, to});
 }
 
 void SimNetwork::Heal(const std::string& a, const std::string& b) {
-  partitioned_.erase(Ordered(a, b));
+  partitioned_.erase({a, b});
+  partitioned_.erase({b, a});
   ReleaseDelayed();
+}
+
+void SimNetwork::SetOutOfDescriptors(const std::string& host, bool is) {
+  is ? (void)out_of_descriptors_.insert(host) : (void)out_of_descriptors_.erase(host);
+  changed_.insert(host);
+}
+
+absl::Status SimNetwork::CheckDescriptors(const std::string& host, std::string_view what) const {
+  if (!out_of_descriptors_.contains(host)) return absl::OkStatus();
+  return absl::ErrnoToStatus(EMFILE, std::string(what));
 }
 
 void SimNetwork::SetLink(const std::string& address, Link link) {
@@ -247,10 +268,10 @@ void SimNetwork::ReleaseDelayed() {
   std::vector<Event> held;
   held.swap(delayed_);
   for (Event& event : held) {
-    if (Blocked(*event.stream)) {
+    if (Blocked(*event.stream, event.end)) {
       delayed_.push_back(std::move(event));
     } else {
-      Schedule(clock_.Now(), event.stream, std::move(event.action));
+      Schedule(clock_.Now(), event.stream, event.end, std::move(event.action));
     }
   }
 }
@@ -284,20 +305,16 @@ std::vector<SimNetwork::StreamMark> SimNetwork::marks() const {
   return marks;
 }
 
-SimNetwork::HostPair SimNetwork::Ordered(const std::string& a, const std::string& b) {
-  return a < b ? HostPair{a, b} : HostPair{b, a};
-}
-
-bool SimNetwork::Blocked(const std::string& address, const std::string& other) const {
+bool SimNetwork::Blocked(const std::string& from, const std::string& to) const {
   const auto has_link = [this](const std::string& nic) {
     const auto link = links_.find(nic);
     return link == links_.end() || link->second == Link::kUp;
   };
-  return Partitioned(HostOf(address), HostOf(other)) || !has_link(address) || !has_link(other);
+  return Partitioned(HostOf(from), HostOf(to)) || !has_link(from) || !has_link(to);
 }
 
-bool SimNetwork::Blocked(const Stream& stream) const {
-  return Blocked(stream.endpoints[0].host, stream.endpoints[1].host);
+bool SimNetwork::Blocked(const Stream& stream, int end) const {
+  return Blocked(stream.endpoints[end].host, stream.endpoints[1 - end].host);
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& host,
@@ -307,6 +324,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen at ", ToString(at), ": not an address of this host"));
   }
+  MCCS_RETURN_IF_ERROR(CheckDescriptors(host, absl::StrCat("cannot listen at ", ToString(at))));
   Endpoint local{.host = any_address ? host : at.host, .port = at.port};
   if (local.port == 0) local.port = FreePort(host);
   if (FindListener(local) != nullptr) {
@@ -326,6 +344,8 @@ SimNetwork::ListenState* SimNetwork::FindListener(const Endpoint& at) const {
 absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& from,
                                                              const Endpoint& to,
                                                              const ConnectOptions& options) {
+  MCCS_RETURN_IF_ERROR(
+      CheckDescriptors(HostOf(from), absl::StrCat("cannot connect to ", ToString(to))));
   Endpoint local{.host = from, .port = options.source_port};
   if (local.port == 0) {
     do {
@@ -345,7 +365,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   streams_.push_back(stream);
   ++streams_opened_;
-  Schedule(ArrivalTime(stream->pipes[0]), stream,
+  Schedule(ArrivalTime(stream->pipes[0]), stream, 0,
            [this, weak = std::weak_ptr<Stream>(stream)] { OnConnectRequest(weak.lock()); });
   return std::make_unique<SimConnection>(*this, std::move(stream), 0);
 }
@@ -356,13 +376,13 @@ void SimNetwork::OnConnectRequest(const std::shared_ptr<Stream>& stream) {
   const Endpoint& at = stream->endpoints[1];
   ListenState* const listener = FindListener(at);
   if (listener == nullptr) {
-    Schedule(ArrivalTime(stream->pipes[1]), stream,
+    Schedule(ArrivalTime(stream->pipes[1]), stream, 1,
              [this, raw = stream.get()] { Break(*raw, "connection refused"); });
     return;
   }
   stream->open[1] = true;
   listener->backlog.push_back(stream);
-  Schedule(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] {
+  Schedule(ArrivalTime(stream->pipes[1]), stream, 1, [raw = stream.get()] {
     raw->open[0] = true;
     raw->Wake(0);
   });
@@ -383,10 +403,10 @@ bool SimNetwork::PortTaken(const Endpoint& local, const Endpoint& remote) const 
   });
 }
 
-void SimNetwork::Schedule(MonotonicNs time, std::shared_ptr<Stream> stream,
+void SimNetwork::Schedule(MonotonicNs time, std::shared_ptr<Stream> stream, int end,
                           std::function<void()> action) {
   events_.emplace(std::pair(time, next_event_++),
-                  Event{.stream = std::move(stream), .action = std::move(action)});
+                  Event{.stream = std::move(stream), .end = end, .action = std::move(action)});
 }
 
 MonotonicNs SimNetwork::ArrivalTime(Pipe& pipe) {
@@ -414,7 +434,7 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
         std::min<size_t>(Uniform(1, options_.max_portion_bytes), bytes.size() - sent);
     std::vector<std::byte> portion(bytes.begin() + static_cast<ptrdiff_t>(sent),
                                    bytes.begin() + static_cast<ptrdiff_t>(sent + size));
-    Schedule(ArrivalTime(pipe), stream,
+    Schedule(ArrivalTime(pipe), stream, end,
              [this, raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
                to->in_flight -= portion.size();
                if (raw->closed[1 - end]) return;  // the reader has closed
@@ -444,7 +464,7 @@ void SimNetwork::CloseEnd(const std::shared_ptr<Stream>& stream, int end) {
   stream->wakers[end] = nullptr;
   stream->pipes[1 - end].arrived.clear();
   if (stream->closed[1 - end] || !stream->broken.empty()) return;
-  Schedule(ArrivalTime(stream->pipes[end]), stream, [raw = stream.get(), end] {
+  Schedule(ArrivalTime(stream->pipes[end]), stream, end, [raw = stream.get(), end] {
     raw->pipes[end].end_arrived = true;
     raw->Wake(1 - end);
   });

@@ -21,6 +21,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,7 @@ class SimClock final : public Clock {
   MonotonicNs now_ = kNsPerSec;  // not 0, so that 0 is never the current time
 };
 
-// Another clock's time plus a fixed offset, in ns.
+// Another clock's time plus an offset, in ns.
 class OffsetClock final : public Clock {
  public:
   // LIFETIME: `of` outlives this.
@@ -54,10 +55,15 @@ class OffsetClock final : public Clock {
   MonotonicNs Now() const override { return of_.Now() + offset_ns_; }
   // The other clock's time when this clock shows `time`.
   MonotonicNs ToBaseClock(MonotonicNs time) const { return time - offset_ns_; }
+  // Jumps forward, as after the suspension of a virtual machine. REQUIRES: ns ≥ 0.
+  void Jump(int64_t ns) {
+    MCCS_CHECK(ns >= 0);
+    offset_ns_ += ns;
+  }
 
  private:
   const Clock& of_;
-  const int64_t offset_ns_;
+  int64_t offset_ns_;
 };
 
 struct SimNetworkOptions {
@@ -101,10 +107,16 @@ class SimNetwork {
   int CutHost(const std::string& host);
   // Partitions two hosts: until Heal, bytes between them are delayed and not lost.
   void Partition(const std::string& a, const std::string& b);
-  bool Partitioned(const std::string& a, const std::string& b) const {
-    return partitioned_.contains(Ordered(a, b));
+  // Delays only what `from` sends to `to`, until Heal.
+  void PartitionOneWay(const std::string& from, const std::string& to);
+  // Bytes from `from` to `to` are delayed.
+  bool Partitioned(const std::string& from, const std::string& to) const {
+    return partitioned_.contains({from, to});
   }
   void Heal(const std::string& a, const std::string& b);
+  // The host has no descriptor left (EMFILE) or has some again: it opens no streams and listeners,
+  // and incoming streams wait until it accepts them.
+  void SetOutOfDescriptors(const std::string& host, bool is);
   // The link of the NIC with this address. Without it, bytes are delayed as by a partition.
   enum class Link : uint8_t {
     kUp,
@@ -112,8 +124,8 @@ class SimNetwork {
     kLost,  // its host does not
   };
   void SetLink(const std::string& address, Link link);
-  // Nothing passes between two NICs.
-  bool Blocked(const std::string& address, const std::string& other) const;
+  // Nothing that the first NIC sends reaches the other.
+  bool Blocked(const std::string& from, const std::string& to) const;
 
   // Streams that are open now; both ends count as one.
   size_t open_streams() const;
@@ -144,9 +156,10 @@ class SimNetwork {
   struct ListenState;
 
   using HostPair = std::pair<std::string, std::string>;
-  static HostPair Ordered(const std::string& a, const std::string& b);
-  bool Blocked(const Stream& stream) const;
+  // The bytes that this end sends are delayed.
+  bool Blocked(const Stream& stream, int end) const;
   void ReleaseDelayed();
+  absl::Status CheckDescriptors(const std::string& host, std::string_view what) const;
 
   absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
                                                    const ConnectOptions& options);
@@ -157,8 +170,9 @@ class SimNetwork {
   uint16_t FreePort(const std::string& host);
   bool PortTaken(const Endpoint& local, const Endpoint& remote) const;
 
-  // Schedules an event of a stream; delayed while its hosts are partitioned.
-  void Schedule(MonotonicNs time, std::shared_ptr<Stream> stream, std::function<void()> action);
+  // Schedules the arrival of what an end of a stream has sent; delayed by a partition.
+  void Schedule(MonotonicNs time, std::shared_ptr<Stream> stream, int end,
+                std::function<void()> action);
   MonotonicNs ArrivalTime(Pipe& pipe);
   size_t Write(const std::shared_ptr<Stream>& stream, Pipe& pipe, std::span<const iovec> pieces);
   size_t Read(Pipe& pipe, std::span<const iovec> pieces);
@@ -169,6 +183,7 @@ class SimNetwork {
 
   struct Event {
     std::shared_ptr<Stream> stream;
+    int end;  // that has sent it
     std::function<void()> action;
   };
 
@@ -181,8 +196,9 @@ class SimNetwork {
   std::map<std::pair<std::string, uint16_t>, ListenState*> listeners_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;
-  std::vector<Event> delayed_;  // delayed by a partition, in order
-  std::set<HostPair> partitioned_;
+  std::vector<Event> delayed_;                // delayed by a partition, in order
+  std::set<HostPair> partitioned_;            // sender and receiver
+  std::set<std::string> out_of_descriptors_;  // hosts
   size_t streams_opened_ = 0;
   std::map<std::string, Link> links_;  // by address; others are up
   std::set<std::string> changed_;      // hosts whose streams became readable or writable

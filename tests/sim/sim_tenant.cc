@@ -312,6 +312,7 @@ void SimTenant::OnRegistered(const wire::RegisterReply& reply) {
   const Registration& registration = registering_.at(reply.header.request);
   std::map<bool, uint32_t>& ids = registered_[registration.memory];
   ids[registration.of_host] = reply.buffer_id;
+  if (reply.buffer_id == 0) rejection_ = reply.status.text;
   const bool all = importer_.maps_gpu_memory() || ids.size() == 2;
   if (!all) return;
   const uint32_t id = ids.at(false);

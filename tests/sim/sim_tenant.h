@@ -140,6 +140,8 @@ class SimTenant {
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
   bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }
+  // Why the daemon rejected a buffer, the last time; empty: it has rejected none.
+  const std::string& rejection() const { return rejection_; }
 
   // Releases the buffer; IsReleased: whether the daemon has answered the release.
   void Release(const std::byte* memory);
@@ -233,6 +235,7 @@ class SimTenant {
   std::map<const std::byte*, std::map<bool, uint32_t>> registered_;  // until all are answered
   std::map<uint32_t, uint32_t> of_host_;                             // by the id of the same memory
   std::map<const std::byte*, uint32_t> buffers_;
+  std::string rejection_;
   std::map<uint64_t, const std::byte*> releasing_;
   std::map<const std::byte*, int> unreleased_;  // releases that are not answered
   std::set<const std::byte*> released_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -223,8 +224,16 @@ MonotonicNs SimHost::NextDeadline() {
   return never ? deadline : clock_.ToBaseClock(deadline);
 }
 
+void SimHost::SetOutOfMemory(bool is) {
+  const absl::Status error =
+      is ? absl::ErrnoToStatus(ENOMEM, "no memory on this host") : absl::OkStatus();
+  importer().FailWith(error);
+  device().FailMemory(error);
+}
+
 void SimHost::Kill(SimNetwork& network) {
   network.CutHost(address_);
+  network.SetOutOfDescriptors(address_, false);  // the limit is the process's
   daemon_.reset();
   rdma_.reset();
 }
@@ -250,7 +259,8 @@ SimWorld::SimWorld(const SimWorldOptions& options)
   if (options_.verbs.has_value()) {
     fabric_ = std::make_unique<FakeFabric>(clock_, options.seed, *options_.verbs);
     fabric_->reachable = [this](const FakeNic& from, const FakeNic& to) {
-      return !network_.Blocked(from.host(), to.host());
+      return !network_.Blocked(from.host(), to.host()) &&
+             !network_.Blocked(to.host(), from.host());  // acknowledgements
     };
   }
   for (int h = 0; h < options.hosts; ++h) {

@@ -176,6 +176,11 @@ class SimHost {
   const std::string& address() const { return address_; }  // address of the first NIC
   bool alive() const { return daemon_ != nullptr; }
   const Clock& clock() const { return clock_; }
+  // The host's monotonic clock jumps forward; connections stay.
+  void JumpClock(int64_t ns) { clock_.Jump(ns); }
+  // The host has no memory left (ENOMEM) or has some again: it maps and reserves none for tenants
+  // and loads no plans.
+  void SetOutOfMemory(bool is);
   // Processor time of the daemon's turns that did anything, and of the longest one.
   int64_t turns_ns() const { return turns_ns_; }
   int64_t longest_turn_ns() const { return longest_turn_ns_; }
@@ -198,7 +203,7 @@ class SimHost {
   SimNetwork& network_;
   SimControllerInterface* const controller_interface_;  // null: controller_ is used
   const std::string address_;
-  const OffsetClock clock_;
+  OffsetClock clock_;
   SeededRandom random_;
   RecordingLog log_;
   StreamTransport transport_;

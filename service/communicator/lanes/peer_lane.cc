@@ -230,6 +230,7 @@ void OutgoingLane::AttachConnection(std::unique_ptr<Connection> connection) {
   meter_.Reset();
   if (gate_ != nullptr) SetNic();
   attached_ = true;
+  redial_error_ = absl::OkStatus();
   lost_at_peer_ = false;
   restart_after_ns_ = 0;
   // Until the lane is ready: if the peer ends each connection, the next dial does not follow at
@@ -291,11 +292,18 @@ absl::Status OutgoingLane::Poll(bool* moved) {
   }
   if (tolerates_loss_) return absl::OkStatus();
   if (absl::Status over = reconnect_timeout_.Check(*lane_, status, now); !over.ok()) {
-    return Named(over, channel(), options_.route.to);
+    return Named(WithRedialError(over), channel(), options_.route.to);
   }
   if (lane_->state() == LaneState::kReady) redial_at_ = 0;
   if (attached_ && !reconnect_timeout_.started()) attempt_ = 0;
   return absl::OkStatus();
+}
+
+absl::Status OutgoingLane::WithRedialError(const absl::Status& over) const {
+  if (redial_error_.ok()) return over;
+  return absl::Status(
+      over.code(), absl::StrCat(std::string(over.message()),
+                                "; reconnecting failed: ", std::string(redial_error_.message())));
 }
 
 absl::Status OutgoingLane::ConnectionError() const {
@@ -318,6 +326,8 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
     if (!attached_) {
       if (first_ == FirstDial::kMustSucceed && !routes_.has_others()) return connection.status();
       first_failure_ = absl::UnavailableError(connection.status().message());
+    } else {
+      redial_error_ = connection.status();
     }
     redial_at_ = access_.clock->Now() + kDialAgainNs;
     return false;

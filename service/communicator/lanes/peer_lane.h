@@ -184,6 +184,8 @@ class OutgoingLane {
   DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK if it has one or its first is being opened.
   absl::Status ConnectionError() const;
+  // The lane's final error, with the reason why it could not reconnect.
+  absl::Status WithRedialError(const absl::Status& over) const;
   std::string DescribeState(const absl::Status& status) const;
   void StartDial();
   // Packets can leave from it now. `address`: as in ConnectOptions.
@@ -197,6 +199,7 @@ class OutgoingLane {
   const LaneRoutes routes_;
   const FirstDial first_;
   absl::Status first_failure_;    // for kMayRetry
+  absl::Status redial_error_;     // of the last dial that was to restore the connection
   HostPacing* pacing_ = nullptr;  // with gate_
   // The tenant's rate limit, as last set.
   struct TenantRate {

@@ -22,12 +22,17 @@ class FailingDevice final : public Device {
   // The next submitted operation is not executed, and its result is `error`.
   void FailNext(absl::Status error) { next_error_ = std::move(error); }
 
+  // Until it is OK again, no memory can be allocated and no plan loaded, for this reason.
+  void FailMemory(absl::Status error) { memory_error_ = std::move(error); }
+
   MemoryMapper& mapper() override { return inner_->mapper(); }
   absl::StatusOr<std::unique_ptr<Region>> Allocate(size_t bytes) override {
+    if (!memory_error_.ok()) return memory_error_;
     return inner_->Allocate(bytes);
   }
   void Discard(std::span<std::byte> bytes) override { inner_->Discard(bytes); }
   absl::StatusOr<std::unique_ptr<DevicePlan>> Load(PlanToLoad plan) override {
+    if (!memory_error_.ok()) return memory_error_;
     return InterpretedPlan::Make(*this, std::move(plan));
   }
   Submitted Submit(const MemOp& op, MemToken token) override {
@@ -53,6 +58,7 @@ class FailingDevice final : public Device {
 
   const std::unique_ptr<Device> inner_;
   std::optional<absl::Status> next_error_;
+  absl::Status memory_error_;
   std::deque<Failed> failed_;
   absl::Status reported_;
 };

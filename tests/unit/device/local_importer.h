@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -43,8 +44,12 @@ class LocalImporter final : public MemoryImporter {
     return found == entries_.end() ? nullptr : found->second.memory.data();
   }
 
+  // Until it is OK again, nothing can be imported or reserved, for this reason.
+  void FailWith(absl::Status error) { error_ = std::move(error); }
+
   // kInvalidArgument: an unknown handle, another owner, or more bytes than registered.
   absl::StatusOr<std::unique_ptr<Region>> Import(const BufferExport& offer) override {
+    if (!error_.ok()) return error_;
     const auto found = entries_.find(NumberOf(offer.handle));
     if (found == entries_.end() || found->second.owner != offer.owner) {
       return absl::InvalidArgumentError(
@@ -67,6 +72,7 @@ class LocalImporter final : public MemoryImporter {
     return region;
   }
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
+    if (!error_.ok()) return error_;
     return MappedRange::Reserve(bytes);
   }
 
@@ -89,6 +95,7 @@ class LocalImporter final : public MemoryImporter {
   };
 
   const bool maps_gpu_memory_;
+  absl::Status error_;
   uint64_t next_ = 1;
   std::map<uint64_t, Entry> entries_;
 };

@@ -1,0 +1,210 @@
+#include "tests/sim/random_faults.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "base/endpoint.h"
+#include "service/communicator/lanes/peer_lane.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kLongestNs = 2 * kNsPerSec;
+constexpr int64_t kBriefNs = 200 * kNsPerMs;
+// Lanes that cannot reconnect are reported this late, and then to all hosts.
+constexpr int64_t kGraceNs = kLaneReconnectTimeoutNs + 300 * kNsPerMs;
+constexpr int64_t kLongestJumpNs = 300 * kNsPerSec;
+constexpr int64_t kWallJumpNs = 30 * 24 * 3600 * kNsPerSec;
+constexpr char kNoDescriptors[] = "Too many open files";
+constexpr char kNoMemory[] = "Cannot allocate memory";
+
+}  // namespace
+
+RandomFaults::RandomFaults(SimWorld& world, SimControl& control, uint64_t seed,
+                           RandomCounts& counts)
+    : world_(world),
+      control_(control),
+      counts_(counts),
+      random_(seed * 31 + 7),
+      enabled_(Below(2) == 0) {
+  world_.AddParticipant(*this);
+}
+
+void RandomFaults::Act(const std::vector<int>& living) {
+  if (!enabled_ || living.empty() || Below(16) > 0) return;
+  const int host = living[Below(living.size())];
+  switch (Below(10)) {
+    case 0:
+    case 1:
+      if (IsOn(Kind::kDescriptors, host)) return;
+      world_.network().SetOutOfDescriptors(world_.host(host).address(), true);
+      counts_.Add(RandomEvent::kDescriptorsExhausted);
+      return Begin(Kind::kDescriptors, host, Between(1, kLongestNs));
+    case 2:
+    case 3:
+      if (IsOn(Kind::kMemory, host)) return;
+      world_.host(host).SetOutOfMemory(true);
+      counts_.Add(RandomEvent::kMemoryExhausted);
+      return Begin(Kind::kMemory, host, Between(1, kLongestNs));
+    case 4:
+      if (IsOn(Kind::kDisk, -1)) return;
+      control_.store().SetFails(true);
+      counts_.Add(RandomEvent::kDiskFailed);
+      return Begin(Kind::kDisk, -1, Between(1, kLongestNs));
+    case 5:
+      return control_.store().DieInNextCommit(Below(2) == 0 ? FailingStore::Death::kBeforeDurable
+                                                            : FailingStore::Death::kAfterDurable);
+    case 6:
+      return JumpClock(host);
+    case 7:
+      return JumpWallClock();
+    default:
+      return BeginOneWay(living);
+  }
+}
+
+void RandomFaults::JumpClock(int host) {
+  Begin(Kind::kClock, host, 0);
+  const bool waits = std::ranges::any_of(faults_, [&](const Fault& fault) {
+    return fault.kind != Kind::kClock && world_.clock().Now() <= fault.end + kGraceNs;
+  });
+  const bool disturbed = disturbed_at_ != 0 && world_.clock().Now() <= disturbed_at_ + kGraceNs;
+  faults_.back().disturbed = waits || disturbed;
+  world_.host(host).JumpClock(Below(2) == 0 ? Between(kNsPerSec, 10 * kNsPerSec)
+                                            : Between(kNsPerSec, kLongestJumpNs));
+  counts_.Add(RandomEvent::kClockJumped);
+}
+
+void RandomFaults::JumpWallClock() {
+  const bool back = Below(2) == 0;
+  const int64_t ns = Between(kNsPerSec, kWallJumpNs);
+  control_.wall_clock().Jump(back ? -ns : ns);
+  counts_.Add(back ? RandomEvent::kWallClockSetBack : RandomEvent::kWallClockSetForward);
+}
+
+void RandomFaults::BeginOneWay(const std::vector<int>& living) {
+  const int from = living[Below(living.size())];
+  const int to = living[Below(living.size())];
+  const auto partitioned = [&](const Fault& fault) { return fault.to >= 0 && !fault.over; };
+  if (from == to || std::ranges::any_of(faults_, partitioned)) return;
+  const bool brief = Below(2) == 0;
+  world_.network().PartitionOneWay(world_.host(from).address(), world_.host(to).address());
+  counts_.Add(brief ? RandomEvent::kBriefOneWayPartition : RandomEvent::kOneWayPartition);
+  if (brief) return Begin(Kind::kBriefOneWay, from, Between(1, kBriefNs), to);
+  Begin(Kind::kOneWay, from, Between(kLaneReconnectTimeoutNs, kLongestNs), to);
+  CutLanes(from, to);
+  CutLanes(to, from);
+}
+
+// By the last reports.
+void RandomFaults::CutLanes(int from, int to) {
+  for (const auto& [id, report] : control_.agent(from).reports()) {
+    for (const agent::v1::Lane& lane : report.lanes()) {
+      const auto remote = ParseEndpoint(lane.remote());
+      if (remote.ok() && remote->host == world_.host(to).address()) world_.CutLane(lane.local());
+    }
+  }
+}
+
+bool RandomFaults::IsOn(Kind kind, int host) const {
+  return std::ranges::any_of(faults_, [&](const Fault& fault) {
+    return fault.kind == kind && fault.host == host && !fault.over;
+  });
+}
+
+void RandomFaults::Begin(Kind kind, int host, int64_t ns, int to) {
+  const MonotonicNs now = world_.clock().Now();
+  faults_.push_back({.kind = kind, .host = host, .to = to, .begin = now, .end = now + ns});
+}
+
+void RandomFaults::End(Fault& fault) {
+  fault.over = true;
+  fault.end = std::min(fault.end, world_.clock().Now());
+  const auto address = [&](int host) { return world_.host(host).address(); };
+  switch (fault.kind) {
+    case Kind::kDescriptors:
+      return world_.network().SetOutOfDescriptors(address(fault.host), false);
+    case Kind::kMemory:
+      return world_.host(fault.host).SetOutOfMemory(false);
+    case Kind::kDisk:
+      return control_.store().SetFails(false);
+    case Kind::kBriefOneWay:
+    case Kind::kOneWay:
+      return world_.network().Heal(address(fault.host), address(fault.to));
+    case Kind::kClock:
+      return;
+  }
+}
+
+bool RandomFaults::Poll() {
+  bool moved = false;
+  for (Fault& fault : faults_) {
+    if (fault.over || world_.clock().Now() < fault.end) continue;
+    End(fault);
+    moved = true;
+  }
+  if (watch_) watch_();
+  return moved;
+}
+
+MonotonicNs RandomFaults::NextEvent() const {
+  MonotonicNs next = kNever;
+  for (const Fault& fault : faults_) {
+    if (!fault.over) next = std::min(next, fault.end);
+  }
+  return next;
+}
+
+void RandomFaults::EndAll() {
+  for (Fault& fault : faults_) {
+    if (!fault.over) End(fault);
+  }
+  control_.store().DieInNextCommit(FailingStore::Death::kNone);
+}
+
+// ---- What they explain --------------------------------------------------------------------------
+
+bool RandomFaults::Explains(const std::vector<int>& hosts, const std::string& error,
+                            bool forming) const {
+  return std::ranges::any_of(
+      faults_, [&](const Fault& fault) { return Explains(fault, hosts, error, forming); });
+}
+
+bool RandomFaults::Explains(const Fault& fault, const std::vector<int>& hosts,
+                            const std::string& error, bool forming) const {
+  const auto has_rank_on = [&](int host) { return std::ranges::find(hosts, host) != hosts.end(); };
+  if (world_.clock().Now() > fault.end + kGraceNs || !has_rank_on(fault.host)) return false;
+  switch (fault.kind) {
+    case Kind::kDescriptors:
+      // The other end of a lane only sees that the lane does not reconnect.
+      return absl::StrContains(error, kNoDescriptors) || absl::StrContains(error, "lane stalled");
+    case Kind::kMemory:
+      return absl::StrContains(error, kNoMemory);
+    case Kind::kClock:
+      return forming || fault.disturbed;
+    case Kind::kOneWay:
+      return has_rank_on(fault.to);
+    case Kind::kBriefOneWay:
+    case Kind::kDisk:
+      return false;
+  }
+  return false;
+}
+
+MonotonicNs RandomFaults::DelayedUntil(const std::vector<int>& hosts) const {
+  const auto has_rank_on = [&](int host) { return std::ranges::find(hosts, host) != hosts.end(); };
+  MonotonicNs until = 0;
+  for (const Fault& fault : faults_) {
+    if (fault.to < 0 || !has_rank_on(fault.host) || !has_rank_on(fault.to)) continue;
+    until = std::max(until, fault.end);
+  }
+  return until;
+}
+
+bool RandomFaults::HadFault(const std::vector<int>& hosts) const {
+  return std::ranges::any_of(faults_, [&](const Fault& fault) {
+    return fault.over && std::ranges::find(hosts, fault.host) != hosts.end();
+  });
+}
+
+}  // namespace mccs

@@ -1,0 +1,96 @@
+// Faults of resources, clocks and the network in the random world: when they begin and end, and
+// which errors of jobs they explain.
+//
+// - A host has no descriptors or no memory left for a while.
+// - The disk of the controller's store fails for a while, or the controller dies in a commit.
+// - The monotonic clock of a host jumps forward, and the time of day in both directions.
+// - What one host sends to another is delayed: for a shorter time than lanes tolerate, or for a
+//   longer one while their lanes break.
+//
+// THREAD: one, the world's.
+#ifndef MCCS_TESTS_SIM_RANDOM_FAULTS_H_
+#define MCCS_TESTS_SIM_RANDOM_FAULTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/sim/random_counts.h"
+#include "tests/sim/sim_control.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+
+class RandomFaults final : public SimParticipant {
+ public:
+  // LIFETIME: `world`, `control` and `counts` outlive it.
+  RandomFaults(SimWorld& world, SimControl& control, uint64_t seed, RandomCounts& counts);
+
+  // May begin a fault on some of these hosts.
+  void Act(const std::vector<int>& living);
+  // Ends those that are over, and calls `watch`, at every event of the world.
+  bool Poll() override;
+  MonotonicNs NextEvent() const override;
+  void Watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  // Ends all faults.
+  void EndAll();
+  // A lane broke, or hosts were partitioned, by another event of the world.
+  void NoteDisturbance() { disturbed_at_ = world_.clock().Now(); }
+
+  // Whether a job with ranks on these hosts may fail with this error now: it met a fault, and the
+  // error names the resource.
+  bool Explains(const std::vector<int>& hosts, const std::string& error, bool forming) const;
+  // Until when a partition between these hosts delays what their daemons send to each other.
+  MonotonicNs DelayedUntil(const std::vector<int>& hosts) const;
+  // Whether one of these hosts had a fault that is over.
+  bool HadFault(const std::vector<int>& hosts) const;
+
+ private:
+  enum class Kind : uint8_t {
+    kDescriptors,
+    kMemory,
+    kDisk,
+    kClock,        // at one moment
+    kBriefOneWay,  // shorter than lanes tolerate
+    kOneWay,       // longer, and the lanes are cut
+  };
+  struct Fault {
+    Kind kind = Kind::kDescriptors;
+    int host = -1;  // kDisk: -1
+    int to = -1;    // of partitions
+    MonotonicNs begin = 0;
+    MonotonicNs end = 0;
+    bool over = false;
+    bool disturbed = false;  // kClock: a lane was about to reconnect
+  };
+
+  uint64_t Below(uint64_t limit) { return random_() % limit; }
+  int64_t Between(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(Below(static_cast<uint64_t>(most - least)));
+  }
+  bool IsOn(Kind kind, int host) const;
+  void Begin(Kind kind, int host, int64_t ns, int to = -1);
+  void End(Fault& fault);
+  void BeginOneWay(const std::vector<int>& living);
+  void CutLanes(int from, int to);
+  void JumpClock(int host);
+  void JumpWallClock();
+  bool Explains(const Fault& fault, const std::vector<int>& hosts, const std::string& error,
+                bool forming) const;
+
+  SimWorld& world_;
+  SimControl& control_;
+  RandomCounts& counts_;
+  std::mt19937_64 random_;
+  const bool enabled_;
+  std::vector<Fault> faults_;
+  MonotonicNs disturbed_at_ = 0;
+  std::function<void()> watch_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_RANDOM_FAULTS_H_
