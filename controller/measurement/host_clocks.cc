@@ -22,12 +22,23 @@ bool HostClocks::AddTrip(const std::string& host, const Trip& trip) {
   if (whole < 0 || rested < 0 || whole + DriftIn(whole) < rested) return false;
   // The host's clock may have run faster than ours before the answer.
   const int64_t on_the_way = std::max<int64_t>(whole - rested, 0);
+  const Sample sample = {.offset_ns = trip.received_at - trip.sent - (whole - rested) / 2,
+                         .error_ns = on_the_way / 2 + DriftIn(whole),
+                         .taken = trip.returned_at};
   Samples& samples = hosts_[host];
-  samples.kept[samples.count++ % kKeptTrips] = {
-      .offset_ns = trip.received_at - trip.sent - (whole - rested) / 2,
-      .error_ns = on_the_way / 2 + DriftIn(whole),
-      .taken = trip.returned_at};
+  if (Contradicts(sample, samples)) samples.count = 0;
+  samples.kept[samples.count++ % kKeptTrips] = sample;
   return true;
+}
+
+bool HostClocks::Contradicts(const Sample& sample, const Samples& earlier) {
+  const auto last = earlier.kept.begin() + static_cast<int>(std::min(earlier.count, kKeptTrips));
+  return std::any_of(earlier.kept.begin(), last, [&](const Sample& each) {
+    const int64_t apart =
+        std::max(sample.offset_ns, each.offset_ns) - std::min(sample.offset_ns, each.offset_ns);
+    const int64_t age = std::max<int64_t>(sample.taken - each.taken, 0);
+    return apart > sample.error_ns + each.error_ns + DriftIn(age);
+  });
 }
 
 std::optional<ClockReading> HostClocks::Read(const std::string& host, MonotonicNs now) const {

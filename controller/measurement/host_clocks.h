@@ -45,7 +45,8 @@ class HostClocks {
     MonotonicNs returned_at = 0;  // on the controller's clock
   };
 
-  // False: the times are impossible, and the trip is ignored.
+  // A trip that contradicts earlier ones shows that a clock has jumped, as after a suspension of a
+  // virtual machine; they are dropped. False: the times are impossible, and the trip is ignored.
   bool AddTrip(const std::string& host, const Trip& trip);
   // Call when another daemon may use that name.
   void Remove(const std::string& host) { hosts_.erase(host); }
@@ -62,6 +63,9 @@ class HostClocks {
     std::array<Sample, kKeptTrips> kept;
     size_t count = 0;  // ever taken
   };
+
+  // Both cannot be right, whatever their errors and the drift.
+  static bool Contradicts(const Sample& sample, const Samples& earlier);
 
   std::map<std::string, Samples> hosts_;
 };

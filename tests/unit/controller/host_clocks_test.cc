@@ -49,6 +49,24 @@ TEST(HostClocks, PrefersShortTripsUntilTheyAreOld) {
   EXPECT_EQ(clocks.Read("h0", kStart + 601 * kNsPerSec)->offset_ns, 10 * kNsPerMs);
 }
 
+// A suspended virtual machine. The trip before has a smaller error.
+TEST(HostClocks, AJumpOfAClockDropsEarlierTrips) {
+  for (const int64_t jump : {3 * kNsPerSec, -3 * kNsPerSec}) {
+    HostClocks clocks;
+    const auto hear = [&](MonotonicNs at, int64_t offset, int64_t way_ns) {
+      ASSERT_TRUE(clocks.AddTrip("h0", {.sent = at,
+                                        .received_at = at + offset + way_ns,
+                                        .answered = at + offset + way_ns,
+                                        .returned_at = at + 2 * way_ns}));
+    };
+    hear(kStart, 0, 20 * kNsPerUs);
+    hear(kStart + kNsPerSec, jump, 3 * kNsPerMs);
+    EXPECT_EQ(clocks.Read("h0", kStart + 2 * kNsPerSec)->offset_ns, jump);
+    hear(kStart + 2 * kNsPerSec, jump, 20 * kNsPerUs);
+    EXPECT_LT(clocks.Read("h0", kStart + 2 * kNsPerSec)->error_ns, kNsPerMs);
+  }
+}
+
 TEST(HostClocks, RejectsImpossibleTrips) {
   HostClocks clocks;
   constexpr MonotonicNs kMost = std::numeric_limits<MonotonicNs>::max();
