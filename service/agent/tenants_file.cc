@@ -49,7 +49,8 @@ absl::StatusOr<agent::v1::Tenants> ReadTenantsFile(const std::string& path) {
 
 absl::Status WriteTenantsFile(const std::string& path, const agent::v1::Tenants& tenants) {
   const std::string body = tenants.SerializeAsString();
-  const std::string draft = absl::StrCat(path, ".", getpid());
+  // One name: the next write replaces what a death in this one leaves.
+  const std::string draft = absl::StrCat(path, ".draft");
   const UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   // fsync: the new name must not reach the disk before its content.
   if (fd.valid() && WriteAll(fd.get(), HeaderOf(body.size()) + body) && fsync(fd.get()) == 0 &&

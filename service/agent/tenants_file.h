@@ -1,6 +1,6 @@
 // The file in which a daemon keeps the controller's Tenants, so that they hold after a restart
 // while the controller is away: a line "mccs-tenants 1 BYTES", then agent.Tenants. Replaced
-// atomically.
+// atomically: a daemon that dies in a write leaves the table of before.
 //
 // THREAD: any, one at a time per file. Blocks on the disk.
 #ifndef MCCS_SERVICE_AGENT_TENANTS_FILE_H_

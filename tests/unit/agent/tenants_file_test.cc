@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,6 +48,30 @@ class TenantsFileTest : public testing::Test {
     return agent.TakeTenants();
   }
 
+  size_t FilesInDirectory() const {
+    const std::filesystem::directory_iterator files(directory_.path());
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
+  }
+  // A process writes another table, of 8 MiB, and dies after a part of it: the signal of the limit
+  // of its files' size ends it.
+  void DieInWrite() {
+    const pid_t child = fork();
+    if (child == 0) {
+      const rlimit part{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+      const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
+      setrlimit(RLIMIT_CORE, &no_core);
+      setrlimit(RLIMIT_FSIZE, &part);
+      signal(SIGXFSZ, SIG_DFL);
+      agent::v1::Tenants large;
+      large.set_id_key(std::string(8 << 20, 'k'));
+      (void)WriteTenantsFile(path_, large);
+      _exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  }
+
   const TemporaryDirectory directory_;
   const std::string path_ = directory_.File("tenants.table");
   RecordingLog log_;
@@ -70,6 +99,52 @@ TEST_F(TenantsFileTest, RejectsEachTruncatedFile) {
 TEST_F(TenantsFileTest, AnErrorNamesTheFile) {
   const std::string missing = directory_.File("none/tenants.table");
   EXPECT_THAT(WriteTenantsFile(missing, TeamA()).message(), HasSubstr(missing));
+}
+
+// No file may grow, as on a full disk.
+class FullDisk {
+ public:
+  FullDisk() {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    old_handler_ = signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit before_{};
+  sighandler_t old_handler_ = SIG_DFL;
+};
+
+TEST_F(TenantsFileTest, AFullDiskLeavesTheTableOfBefore) {
+  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  absl::Status written;
+  {
+    const FullDisk full;
+    written = WriteTenantsFile(path_, {});
+  }
+  EXPECT_THAT(written.message(), HasSubstr(path_));
+  EXPECT_THAT(written.message(), HasSubstr("File too large"));
+  EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+  EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
+  EXPECT_TRUE(WriteTenantsFile(path_, {}).ok());
+  EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
+}
+
+TEST_F(TenantsFileTest, ADeathInAWriteLeavesTheTableOfBefore) {
+  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  for (int death = 0; death < 3; ++death) {
+    DieInWrite();
+    EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+  }
+  EXPECT_LE(FilesInDirectory(), 2u) << "a draft per death";
+  ASSERT_TRUE(WriteTenantsFile(path_, {}).ok());
+  EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
+  EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
 }
 
 TEST_F(TenantsFileTest, TenantsHoldAfterARestartWithoutAController) {
