@@ -26,8 +26,9 @@ HostilePeer::HostilePeer(SimWorld& world, HostilePeerOptions options, RandomCoun
       random_(options_.seed),
       listener_(std::make_unique<PeerListener>(
           *network_.Listen({options_.address, kPort}),
-          [this](const Preamble& preamble) { return SecretFor(preamble); }, random_, *log_)),
-      attacks_from_(kStages[Below(std::size(kStages))]),
+          [this](const Preamble& preamble) { return SecretFor(preamble); }, random_, *log_,
+          PeerListenerLimits{}, options_.security)),
+      attacks_from_(options_.must_fail ? Stage::kRendezvous : kStages[Below(std::size(kStages))]),
       actions_left_(20 + static_cast<int>(Below(60))),
       next_action_(world.clock().Now()) {
   ChooseActions();
@@ -83,6 +84,7 @@ bool HostilePeer::PollArrivals() {
 }
 
 void HostilePeer::Begin(const Preamble& preamble, std::unique_ptr<Connection> connection) {
+  had_connection_ = true;
   if (preamble.purpose == ConnectionPurpose::kLane) {
     lanes_.emplace_back(std::move(connection), preamble, ShapeOf(preamble.epoch.value()),
                         /*sends=*/false);
@@ -97,10 +99,11 @@ void HostilePeer::Begin(const Preamble& preamble, std::unique_ptr<Connection> co
 void HostilePeer::Dial(const Preamble& preamble, const Endpoint& to, int host) {
   auto connection = network_.Connect(to, {});
   if (!connection.ok()) return;
-  pending_dials_.push_back({.preamble = preamble,
-                            .handshake = {*std::move(connection), preamble, SecretFor(preamble),
-                                          random_, world_.clock().Now() + kHandshakeTimeoutNs},
-                            .host = host});
+  pending_dials_.push_back(
+      {.preamble = preamble,
+       .handshake = {*std::move(connection), preamble, SecretFor(preamble), random_,
+                     world_.clock().Now() + kHandshakeTimeoutNs, options_.security},
+       .host = host});
 }
 
 bool HostilePeer::PollDials() {
@@ -110,6 +113,7 @@ bool HostilePeer::PollDials() {
     if (connection.ok() && *connection == nullptr) return false;
     moved = true;
     if (!connection.ok()) return true;
+    had_connection_ = true;
     if (each.preamble.purpose == ConnectionPurpose::kLane) {
       lanes_.emplace_back(*std::move(connection), each.preamble,
                           ShapeOf(each.preamble.epoch.value()), /*sends=*/true);
@@ -133,7 +137,8 @@ bool HostilePeer::PollDials() {
       join.mutable_rank()->set_rank(rank);
       join.mutable_gpu()->set_uuid(absl::StrCat("gpu ", rank));
       join.set_tenant(options_.tenant);
-      join.set_host(absl::StrCat("liar", each.host));
+      join.set_host(options_.security != nullptr ? options_.host
+                                                 : absl::StrCat(options_.host, each.host));
       join.set_endpoint_host(options_.address);
       join.set_endpoint_port(kPort);
       if (attacks_from_ == Stage::kRendezvous && Below(3) == 0) {
@@ -236,7 +241,7 @@ peer::Roster HostilePeer::MakeRoster() {
     for (const int rank : ranks) host.add_ranks()->set_rank(rank);
   };
   for (const auto& daemon : options_.daemons) add(daemon.name, daemon.endpoint, daemon.ranks);
-  for (const auto& ranks : options_.played) add("liar", {options_.address, kPort}, ranks);
+  for (const auto& ranks : options_.played) add(options_.host, {options_.address, kPort}, ranks);
   std::shuffle(hosts.begin(), hosts.end(), dice_);
   peer::Roster roster;
   roster.set_comm_id(options_.id.value());

@@ -1,7 +1,9 @@
 // A hostile rendezvous, leader and peer daemon. It has the secret of a communicator whose other
 // ranks are on honest daemons, and implements the daemons' protocols itself (handshake.h,
 // peer.proto, stream_lane.h). Up to a stage that its seed selects it behaves correctly, so that
-// attacks meet every state of the other daemons; after that it attacks at random.
+// attacks meet every state of the other daemons; after that it attacks at random. Where the honest
+// daemons have certificates, it is either a daemon of the cluster, with a certificate of its own
+// host, or a program without one, which must get no link and no lane.
 //
 //   honest daemon ── Join ──► rendezvous │
 //                 ── Hello ─► leader     │ HostilePeer, at an address of its own
@@ -43,6 +45,10 @@ struct HostilePeerOptions {
   CommId id;
   Secret secret{};
   std::string tenant;
+  PeerSecurity* security = nullptr;  // null: it has no certificate
+  // Of each host that it plays. With a certificate of the cluster: the host's.
+  std::string host = "liar";
+  bool must_fail = false;  // the honest daemons must accept nothing from it
   int ranks = 0;
   // The honest daemons with ranks of the communicator, and these ranks.
   struct Daemon {
@@ -70,6 +76,8 @@ class HostilePeer final : public SimParticipant {
 
   // Whether it received bytes of other tenants' memory.
   bool has_foreign_bytes() const { return has_foreign_bytes_; }
+  // Whether any handshake with an honest daemon succeeded.
+  bool had_connection() const { return had_connection_; }
 
  private:
   enum class Stage : uint8_t { kRendezvous, kOpening, kRunning };
@@ -143,6 +151,7 @@ class HostilePeer final : public SimParticipant {
   void SendChangeStep();
   void SendOrderMessage();
   void DialInvalidLane();
+  void DialWithoutRoster();
   void AttackLane();
   void SendRandomTag();
   void OpenHalfConnection();
@@ -187,6 +196,7 @@ class HostilePeer final : public SimParticipant {
   uint64_t operation_ = 0;  // number that the daemons sent last
   std::deque<peer::Message> received_;
   bool has_foreign_bytes_ = false;
+  bool had_connection_ = false;
 };
 
 }  // namespace mccs

@@ -21,6 +21,11 @@ constexpr uint64_t kMaxPayload = 64 << 10;
 // Most attacks end the communicator, so each hostile daemon uses only some of them: others reach
 // states that need many steps.
 void HostilePeer::ChooseActions() {
+  if (options_.must_fail) {
+    actions_ = {&HostilePeer::DialWithoutRoster, &HostilePeer::DialWithoutRoster,
+                &HostilePeer::OpenHalfConnection, &HostilePeer::Flood};
+    return;
+  }
   // Other actions between the steps of a change end it.
   if (Below(2) == 0) actions_.assign(4, &HostilePeer::SendChangeStep);
   for (const Action act :
@@ -255,6 +260,20 @@ void HostilePeer::DialInvalidLane() {
         .to_host = HostIndex(Below(2) == 0 ? to : number(static_cast<uint64_t>(to)))},
        EndpointOf(to), to);
   Count(RandomEvent::kInvalidLane);
+}
+
+// Of all kinds, at the daemons with ranks of the communicator, with the ranks' secret.
+void HostilePeer::DialWithoutRoster() {
+  const auto purpose = static_cast<ConnectionPurpose>(1 + Below(3));
+  Preamble preamble{.purpose = purpose, .comm_id = options_.id};
+  if (purpose == ConnectionPurpose::kLane) {
+    preamble.epoch = Below(2) == 0 ? kMessagesEpoch : Epoch(Below(3));
+    preamble.channel = Below(2) == 0 ? MessageChannel(0) : ChannelId(0);
+    preamble.from_host = HostIndex(static_cast<int>(Below(2)));
+    preamble.to_host = HostIndex(static_cast<int>(Below(2)));
+  }
+  Dial(preamble, options_.daemons[Below(options_.daemons.size())].endpoint, 0);
+  Count(RandomEvent::kDialedWithoutCertificate);
 }
 
 void HostilePeer::AttackLane() {

@@ -29,13 +29,15 @@ constexpr size_t OffsetOf(size_t process, size_t buffer) {
 }  // namespace
 
 HostileTenant::HostileTenant(SimWorld& world, const std::vector<int>& hosts, std::string address,
-                             uint64_t seed, RandomCounts& counts)
+                             uint64_t authority, uint64_t seed, RandomCounts& counts)
     : world_(world), address_(std::move(address)), counts_(counts), dice_(seed) {
   Count(RandomEvent::kHostileTenantStarted);
+  ChooseCertificate(authority);
   same_size_ = Below(4) > 0;
   processes_.resize(1 + Below(3) + (same_size_ ? 0 : 1));
   const size_t played = processes_.size() > 1 ? Below(3) : 1 + Below(2);
   for (size_t h = 0; h < played; ++h) played_.emplace_back(1 + Below(2));
+  if (certificate_ != nullptr && played_.size() > 1) played_.resize(1);  // it proves one host
   ranks_ = static_cast<int>(processes_.size());
   for (const auto& of_host : played_) ranks_ += static_cast<int>(of_host.size());
 
@@ -90,6 +92,15 @@ HostileTenant::HostileTenant(SimWorld& world, const std::vector<int>& hosts, std
   }
 }
 
+void HostileTenant::ChooseCertificate(uint64_t authority) {
+  if (authority == 0) return;
+  const uint64_t kind = Below(4);
+  must_fail_ = kind < 2;
+  if (kind == 0) return Count(RandomEvent::kPeerWithoutCertificate);
+  Count(must_fail_ ? RandomEvent::kPeerWithForeignCertificate : RandomEvent::kPeerWithCertificate);
+  certificate_ = std::make_unique<SimSecurity>(must_fail_ ? authority + 1 : authority, address_);
+}
+
 wire::UniqueId HostileTenant::MakeUniqueId() {
   wire::UniqueId id = mccs::MakeUniqueId(address_, 7400, 0);
   id.guessable = Below(6) == 0 ? 1 : 0;
@@ -105,6 +116,9 @@ void HostileTenant::Begin(const wire::UniqueId& id) {
                              .id = CommId(id.comm_id),
                              .secret = SecretOf(id),
                              .tenant = kHostileTenantName,
+                             .security = certificate_.get(),
+                             .host = certificate_ != nullptr ? address_ : "liar",
+                             .must_fail = must_fail_,
                              .ranks = ranks_,
                              .daemons = {},
                              .played = played_,
@@ -267,6 +281,9 @@ std::string HostileTenant::FindViolation() const {
   if (peer_ != nullptr && peer_->has_foreign_bytes()) {
     return "other tenants' memory was sent over its lanes";
   }
+  if (peer_ != nullptr && must_fail_ && peer_->had_connection()) {
+    return "a daemon accepted a connection without a certificate of the cluster";
+  }
   std::vector<std::byte> must(memory_.size());
   FillWithForeignPattern(must);
   for (size_t p = 0; p < processes_.size(); ++p) {
@@ -288,14 +305,16 @@ std::string HostileTenant::FindViolation() const {
 
 // ---- All hostile tenants of a world -------------------------------------------------------------
 
-HostileTenants::HostileTenants(SimWorld& world, uint64_t seed, RandomCounts& counts)
-    : world_(world), counts_(counts), dice_(~seed), expected_(dice_() % 4) {}
+HostileTenants::HostileTenants(SimWorld& world, uint64_t authority, uint64_t seed,
+                               RandomCounts& counts)
+    : world_(world), authority_(authority), counts_(counts), dice_(~seed), expected_(dice_() % 4) {}
 
 void HostileTenants::Act(const std::vector<int>& hosts) {
   if (expected_ > 0 && !hosts.empty() && dice_() % 8 == 0) {
     --expected_;
-    hostile_tenants_.emplace_back(
-        world_, hosts, absl::StrCat("10.66.0.", hostile_tenants_.size() + 1), dice_(), counts_);
+    hostile_tenants_.emplace_back(world_, hosts,
+                                  absl::StrCat("10.66.0.", hostile_tenants_.size() + 1), authority_,
+                                  dice_(), counts_);
   }
   for (HostileTenant& hostile_tenant : hostile_tenants_) {
     if (dice_() % 2 == 0) hostile_tenant.Act();

@@ -28,10 +28,11 @@ inline constexpr char kHostileTenantName[] = "uid 1666";
 
 class HostileTenant {
  public:
-  // Starts processes on some of `hosts`. `address`: of its peer daemon. LIFETIME: `world` and
-  // `counts` outlive it, and the world does not run after its end.
-  HostileTenant(SimWorld& world, const std::vector<int>& hosts, std::string address, uint64_t seed,
-                RandomCounts& counts);
+  // Starts processes on some of `hosts`. `address`: of its peer daemon. `authority`: of the
+  // daemons' certificates; 0: they have none. LIFETIME: `world` and `counts` outlive it, and the
+  // world does not run after its end.
+  HostileTenant(SimWorld& world, const std::vector<int>& hosts, std::string address,
+                uint64_t authority, uint64_t seed, RandomCounts& counts);
 
   // One of its processes does one step.
   void Act();
@@ -63,6 +64,7 @@ class HostileTenant {
   uint64_t Below(uint64_t limit) { return dice_() % limit; }
   void Count(RandomEvent event) { counts_.Add(event); }
   wire::UniqueId MakeUniqueId();
+  void ChooseCertificate(uint64_t authority);
   void Begin(const wire::UniqueId& id);
   void PostNext(Process& process);
   void Control(Process& process);
@@ -77,10 +79,12 @@ class HostileTenant {
   std::vector<Process> processes_;
   std::vector<std::vector<int>> played_;
   std::vector<Call> calls_;
-  bool same_size_ = true;       // its processes name the same size
-  bool is_rendezvous_ = true;   // its peer daemon is the rendezvous
-  bool invalid_calls_ = false;  // its processes use invalid arguments
-  bool control_calls_ = false;  // its processes send control messages too
+  bool same_size_ = true;                     // its processes name the same size
+  bool is_rendezvous_ = true;                 // its peer daemon is the rendezvous
+  bool invalid_calls_ = false;                // its processes use invalid arguments
+  bool control_calls_ = false;                // its processes send control messages too
+  std::unique_ptr<SimSecurity> certificate_;  // of its peer daemon; null: it has none
+  bool must_fail_ = false;                    // its peer daemon lacks a certificate that it needs
   std::unique_ptr<HostilePeer> peer_;
   bool has_left_ = false;
 };
@@ -89,8 +93,9 @@ class HostileTenant {
 // their state remains.
 class HostileTenants {
  public:
-  // LIFETIME: `world` and `counts` outlive it, and the world does not run after its end.
-  HostileTenants(SimWorld& world, uint64_t seed, RandomCounts& counts);
+  // `authority`: as for HostileTenant. LIFETIME: `world` and `counts` outlive it, and the world
+  // does not run after its end.
+  HostileTenants(SimWorld& world, uint64_t authority, uint64_t seed, RandomCounts& counts);
 
   // May start a hostile tenant on some of these hosts; each existing one may act.
   void Act(const std::vector<int>& hosts);
@@ -108,6 +113,7 @@ class HostileTenants {
 
  private:
   SimWorld& world_;
+  const uint64_t authority_;
   RandomCounts& counts_;
   Dice dice_;
   uint64_t expected_;  // how many may still start

@@ -43,6 +43,8 @@ int main(int argc, char** argv) {
   app.add_option("--first", first, "First seed")->capture_default_str();
   app.add_flag("!--no-hostile-tenants", options.hostile_tenants, "Run without hostile tenants");
   app.add_flag("!--no-faults", options.faults, "Run without faults of resources and clocks");
+  app.add_flag("!--no-certificates", options.certificates,
+               "Run without certificates of daemons, which half of the worlds have");
   std::string transport = "streams";
   app.add_option("--transport", transport, "Transport of lanes: streams, or verbs of fake NICs")
       ->capture_default_str()

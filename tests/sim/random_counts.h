@@ -50,6 +50,10 @@ namespace mccs {
   EVENT(kJobAfterFault, "jobs after faults")         /* on hosts whose fault was over */          \
   /* Attacks: what hostile tenants did (hostile_tenant.h). */                                     \
   EVENT(kHostileTenantStarted, "hostile tenants")                                                 \
+  EVENT(kPeerWithCertificate, "hostile daemons of the cluster")                                   \
+  EVENT(kPeerWithoutCertificate, "hostile daemons without certificate")                           \
+  EVENT(kPeerWithForeignCertificate, "hostile daemons with a foreign certificate")                \
+  EVENT(kDialedWithoutCertificate, "connections without a certificate of the cluster")            \
   EVENT(kHostileCommunicatorFormed,                                                               \
         "hostile communicators formed") /* its communicator formed on some daemon */              \
   EVENT(kHostileCallDone,                                                                         \

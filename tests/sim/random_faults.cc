@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
-#include "service/communicator/lanes/peer_lane.h"
 
 namespace mccs {
 namespace {
 
 constexpr int64_t kLongestNs = 2 * kNsPerSec;
 constexpr int64_t kBriefNs = 200 * kNsPerMs;
-// Lanes that cannot reconnect are reported this late, and then to all hosts.
-constexpr int64_t kGraceNs = kLaneReconnectTimeoutNs + 300 * kNsPerMs;
 constexpr int64_t kLongestJumpNs = 300 * kNsPerSec;
 constexpr int64_t kWallJumpNs = 30 * 24 * 3600 * kNsPerSec;
 constexpr char kNoDescriptors[] = "Too many open files";
@@ -199,6 +197,18 @@ MonotonicNs RandomFaults::DelayedUntil(const std::vector<int>& hosts) const {
     until = std::max(until, fault.end);
   }
   return until;
+}
+
+std::string RandomFaults::FindViolation() const {
+  const auto entries = control_.catalog().Audit(Store::kMaxAuditEntries);
+  if (!entries.ok()) return entries.status().ToString();
+  uint64_t number = entries->size();
+  for (const AuditEntry& entry : *entries) {
+    if (entry.number != number)
+      return absl::StrCat("entry ", entry.number, " of the audit log is in place ", number);
+    --number;
+  }
+  return "";
 }
 
 bool RandomFaults::HadFault(const std::vector<int>& hosts) const {

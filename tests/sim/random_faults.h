@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "service/communicator/lanes/peer_lane.h"
 #include "tests/sim/random_counts.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_world.h"
@@ -26,6 +27,9 @@ namespace mccs {
 
 class RandomFaults final : public SimParticipant {
  public:
+  // Lanes that cannot reconnect fail this late after a fault, and all hosts know it.
+  static constexpr int64_t kGraceNs = kLaneReconnectTimeoutNs + 300 * kNsPerMs;
+
   // LIFETIME: `world`, `control` and `counts` outlive it.
   RandomFaults(SimWorld& world, SimControl& control, uint64_t seed, RandomCounts& counts);
 
@@ -45,6 +49,8 @@ class RandomFaults final : public SimParticipant {
   bool Explains(const std::vector<int>& hosts, const std::string& error, bool forming) const;
   // Until when a partition between these hosts delays what their daemons send to each other.
   MonotonicNs DelayedUntil(const std::vector<int>& hosts) const;
+  // An entry that the audit log has lost, doubled or moved; empty: none.
+  std::string FindViolation() const;
   // Whether one of these hosts had a fault that is over.
   bool HadFault(const std::vector<int>& hosts) const;
 

@@ -32,6 +32,12 @@ constexpr int64_t kMaxPartitionNs = 200 * kNsPerMs;
 constexpr int kMaxMoveRetries = 20;
 constexpr size_t kMaxJobs = 8;
 
+// Of the daemons' certificates; 0: they have none.
+uint64_t AuthorityOf(uint64_t seed, const RandomWorldOptions& options) {
+  const uint64_t dice = std::mt19937_64(~seed)();
+  return options.certificates && dice % 2 == 0 ? dice | 1 : 0;
+}
+
 class RandomWorld {
  public:
   RandomWorld(uint64_t seed, const RandomWorldOptions& options)
@@ -40,7 +46,8 @@ class RandomWorld {
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
     restarted_.resize(static_cast<size_t>(hosts_));
-    if (options.hostile_tenants) hostile_tenants_.emplace(world_, seed, outcome_.counts);
+    if (options.hostile_tenants)
+      hostile_tenants_.emplace(world_, AuthorityOf(seed, options), seed, outcome_.counts);
     if (options.faults) {
       faults_.emplace(world_, *control_, seed, outcome_.counts);
       faults_->Watch([this] { NoteFailures(); });
@@ -64,6 +71,7 @@ class RandomWorld {
   SimWorldOptions MakeOptions(uint64_t seed, const RandomWorldOptions& world) {
     SimWorldOptions options{.seed = seed, .hosts = hosts_, .network = {}};
     options.kernels = world.kernels;
+    options.authority = AuthorityOf(seed, world);
     options.channels = 1 + static_cast<int>(Below(3));
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
@@ -258,7 +266,9 @@ class RandomWorld {
   }
 
   void EndFaults() {
-    if (faults_.has_value()) faults_->EndAll();
+    if (!faults_.has_value()) return;
+    faults_->EndAll();
+    world_.RunFor(RandomFaults::kGraceNs);  // for jobs that fail later
   }
 
   static bool AwaitsErrors(const RandomJob& job) {
@@ -310,9 +320,12 @@ class RandomWorld {
 
   void FinishJobs() {
     AwaitErrors();
-    const auto over = [](const RandomJob& job) { return !job.running() || job.IsFinished(); };
+    const auto over = [](const RandomJob& job) {
+      return job.ended() || (job.lost() ? job.AllSurvivorsFailed() : job.IsFinished());
+    };
     Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kTimeoutNs),
            "some rank does not finish");
+    EndLostJobs();
     for (size_t j = 0; j < jobs_.size() && violation_.empty(); ++j) {
       if (!jobs_[j].running()) continue;
       const std::string wrong = jobs_[j].Check();
@@ -336,6 +349,7 @@ class RandomWorld {
     Expect(settled, absl::StrCat(FindOutdatedJob(), FindStaleState(), FindHostileState()));
     if (hostile_tenants_.has_value())
       Expect(hostile_tenants_->FindViolation().empty(), hostile_tenants_->FindViolation());
+    if (faults_.has_value()) Expect(faults_->FindViolation().empty(), faults_->FindViolation());
     Expect(world_.longest_turn_ns() <= kLongestTurnNs,
            absl::StrCat("a daemon's turn took ", world_.longest_turn_ns() / kNsPerMs, " ms"));
   }

@@ -6,8 +6,11 @@
 // - Lanes break, hosts are partitioned for a while, agents lose their streams, the controller dies
 //   and restarts.
 // - In some worlds daemons die and others replace them, processes die, and new jobs start.
+// - In half of the worlds hosts run out of descriptors or memory, the controller's disk fails or it
+//   dies in a commit, clocks jump, and the network loses one direction (random_faults.h).
 // - Most worlds have hostile tenants, whose processes and peer daemons violate every protocol
-//   (hostile_tenant.h).
+//   (hostile_tenant.h). In half of the worlds the daemons have certificates: then the hostile peers
+//   are daemons of the cluster that lie, or programs without a certificate.
 //
 // Invariants:
 // - Every operation of a job that loses no rank gives the right result on every rank, bit for bit,
@@ -17,13 +20,18 @@
 //   once if its daemon died; if its process died, when they call an operation that the dead rank
 //   has not called.
 // - A job is rejected only for a quota, in worlds where a Tenant has had one. An operator's request
-//   is rejected only for a conflict, and then changes nothing.
+//   is rejected only for a conflict or a failing disk, and then changes nothing.
+// - A job that meets a fault is not affected, or all its ranks get an error within kErrorBoundNs,
+//   and the first one names the resource. No other job is affected. Jobs that start after the fault
+//   succeed.
+// - A controller that died in a commit has all of the change or nothing.
 // - In the end every communicator runs the strategy that the controller wants, and the lanes of its
 //   rings leave from the wanted source ports; daemons and the controller have no state of ended
 //   communicators or processes.
 // - A hostile tenant harms only itself. Other jobs are not affected, no byte of other tenants'
 //   memory is written or read, no daemon dies or uses more than kLongestTurnNs of a core in one
-//   turn, and no daemon has any state of the tenant after it left.
+//   turn, and no daemon has any state of the tenant after it left. Without a certificate that the
+//   daemons demand, it gets no link and no lane.
 //
 // Not covered: source ports found by probing, NIC failures, captured graphs, one-sided calls.
 #ifndef MCCS_TESTS_SIM_RANDOM_WORLD_H_
@@ -48,9 +56,10 @@ struct RandomWorldOutcome {
 
 struct RandomWorldOptions {
   bool hostile_tenants = true;
-  bool faults = true;    // RandomFaults
-  bool verbs = false;    // lanes use RDMA on fake NICs
-  bool kernels = false;  // kernels of the tenants run plans
+  bool certificates = true;  // in half of the worlds the daemons have certificates
+  bool faults = true;        // RandomFaults
+  bool verbs = false;        // lanes use RDMA on fake NICs
+  bool kernels = false;      // kernels of the tenants run plans
 };
 
 RandomWorldOutcome RunRandomWorld(uint64_t seed, const RandomWorldOptions& options = {});

@@ -134,6 +134,8 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
 
 std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
 
+std::string SimHostName(int host) { return absl::StrCat("h", host); }
+
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
                  FakeFabric* fabric, SimControllerInterface* controller)
     : options_(options),
@@ -142,7 +144,10 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
       controller_interface_(controller),
       address_(SimAddress(index)),
       clock_(clock, OffsetOf(options, index)),
-      random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
+      random_(options.seed * 1000 + static_cast<uint64_t>(index)),
+      security_(options.authority == 0
+                    ? nullptr
+                    : std::make_unique<SimSecurity>(options.authority, SimHostName(index))) {
   for (int nic = 1; nic < options.nics; ++nic) {
     network.AddAddress(address_, SimAddress(index, nic));
   }
@@ -184,7 +189,7 @@ void SimHost::Start() {
   const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",
-                          .host = absl::StrCat("h", index_)};
+                          .host = SimHostName(index_)};
   ControllerLink& link =
       controller_interface_ == nullptr
           ? controller_
@@ -196,6 +201,7 @@ void SimHost::Start() {
                               .network = &network_.HostNetwork(address_),
                               .transport = &transport_,
                               .rdma = rdma_.get(),
+                              .security = security_.get(),
                               .device = &TheDevice(),
                               .controller = &link},
                              {.position = position,

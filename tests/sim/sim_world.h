@@ -25,6 +25,7 @@
 #include "service/transport/rdma/rdma_transport.h"
 #include "service/transport/stream_lane.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_security.h"
 #include "tests/sim/sim_tenant.h"
 #include "tests/unit/device/failing_device.h"
 #include "tests/unit/device/local_importer.h"
@@ -80,7 +81,9 @@ struct SimWorldOptions {
   bool measures_turns = false;                 // for SimHost::turns_ns
   std::optional<FakeVerbsOptions> verbs = {};  // lanes use RDMA
   bool kernels = false;                        // kernels of the tenants run plans
-  std::vector<std::string> racks = {};         // by host; further hosts report none
+  // The daemons have certificates of this authority; 0: they have none.
+  uint64_t authority = 0;
+  std::vector<std::string> racks = {};  // by host; further hosts report none
   // By host: offset of its clock from the world's; 0 for further hosts.
   std::vector<int64_t> clock_offsets_ns = {};
   // Creates the controller. Absent: each host has a SimController.
@@ -147,7 +150,8 @@ class SimController final : public ControllerLink {
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };
 
-// The address of a host's NIC, and the port where peers reach the host's daemon.
+// The name of a host, the address of its NIC, and the port where peers reach its daemon.
+std::string SimHostName(int host);
 std::string SimAddress(int host, int nic = 0);
 inline constexpr uint16_t kSimPort = 7400;
 
@@ -206,6 +210,7 @@ class SimHost {
   OffsetClock clock_;
   SeededRandom random_;
   RecordingLog log_;
+  const std::unique_ptr<SimSecurity> security_;  // null: without certificates
   StreamTransport transport_;
   std::vector<RdmaNic> nics_;
   SimController controller_;
