@@ -18,12 +18,13 @@ constexpr char kNoMemory[] = "Cannot allocate memory";
 
 }  // namespace
 
-RandomFaults::RandomFaults(SimWorld& world, SimControl& control, uint64_t seed,
+RandomFaults::RandomFaults(SimWorld& world, SimControl& control, bool verbs, uint64_t seed,
                            RandomCounts& counts)
     : world_(world),
       control_(control),
       counts_(counts),
       random_(seed * 31 + 7),
+      verbs_(verbs),
       enabled_(Below(2) == 0) {
   world_.AddParticipant(*this);
 }
@@ -62,12 +63,15 @@ void RandomFaults::Act(const std::vector<int>& living) {
 }
 
 void RandomFaults::JumpClock(int host) {
-  Begin(Kind::kClock, host, 0);
-  const bool waits = std::ranges::any_of(faults_, [&](const Fault& fault) {
-    return fault.kind != Kind::kClock && world_.clock().Now() <= fault.end + kGraceNs;
+  // Lanes may be waiting to reconnect, also after an earlier jump.
+  const MonotonicNs now = world_.clock().Now();
+  const bool after_fault = std::ranges::any_of(faults_, [&](const Fault& fault) {
+    const bool affects = fault.kind != Kind::kClock || fault.host == host;
+    return affects && now <= fault.end + kGraceNs;
   });
-  const bool disturbed = disturbed_at_ != 0 && world_.clock().Now() <= disturbed_at_ + kGraceNs;
-  faults_.back().disturbed = waits || disturbed;
+  const bool disturbed = disturbed_at_ != 0 && now <= disturbed_at_ + kGraceNs;
+  Begin(Kind::kClock, host, 0);
+  faults_.back().disturbed = after_fault || disturbed;
   world_.host(host).JumpClock(Below(2) == 0 ? Between(kNsPerSec, 10 * kNsPerSec)
                                             : Between(kNsPerSec, kLongestJumpNs));
   counts_.Add(RandomEvent::kClockJumped);
@@ -179,7 +183,8 @@ bool RandomFaults::Explains(const Fault& fault, const std::vector<int>& hosts,
     case Kind::kMemory:
       return absl::StrContains(error, kNoMemory);
     case Kind::kClock:
-      return forming || fault.disturbed;
+      // The clock jumped over the time that a lane has to reconnect.
+      return forming || fault.disturbed || (verbs_ && absl::StrContains(error, "lane stalled"));
     case Kind::kOneWay:
       return has_rank_on(fault.to);
     case Kind::kBriefOneWay:

@@ -30,8 +30,10 @@ class RandomFaults final : public SimParticipant {
   // Lanes that cannot reconnect fail this late after a fault, and all hosts know it.
   static constexpr int64_t kGraceNs = kLaneReconnectTimeoutNs + 300 * kNsPerMs;
 
+  // `verbs`: lanes use RDMA; they may reconnect while they are set up, also without a fault.
   // LIFETIME: `world`, `control` and `counts` outlive it.
-  RandomFaults(SimWorld& world, SimControl& control, uint64_t seed, RandomCounts& counts);
+  RandomFaults(SimWorld& world, SimControl& control, bool verbs, uint64_t seed,
+               RandomCounts& counts);
 
   // May begin a fault on some of these hosts.
   void Act(const std::vector<int>& living);
@@ -91,6 +93,7 @@ class RandomFaults final : public SimParticipant {
   SimControl& control_;
   RandomCounts& counts_;
   std::mt19937_64 random_;
+  const bool verbs_;
   const bool enabled_;
   std::vector<Fault> faults_;
   MonotonicNs disturbed_at_ = 0;

@@ -49,7 +49,7 @@ class RandomWorld {
     if (options.hostile_tenants)
       hostile_tenants_.emplace(world_, AuthorityOf(seed, options), seed, outcome_.counts);
     if (options.faults) {
-      faults_.emplace(world_, *control_, seed, outcome_.counts);
+      faults_.emplace(world_, *control_, options.verbs, seed, outcome_.counts);
       faults_->Watch([this] { NoteFailures(); });
     }
   }
