@@ -84,6 +84,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   const ProcessOrigin& origin() const { return origin_; }
   // Null: no Tenant selects the process; it has no quotas.
   const TenantEntry* tenant() const { return tenant_; }
+  // The controller has sent Tenants.
+  bool knows_tenants() const { return !state_->tenants.empty(); }
   // Whether an operator has named the tenant of the process: by a Tenant, or by the `tenant` of its
   // socket.
   bool IsKnown() const { return tenant_ != nullptr || !IsUserTenantName(origin_.tenant_name); }

@@ -184,6 +184,8 @@ class Communicator {
   // Limits of its Tenant; nothing: it has none. The controller's precede, because their revision is
   // higher.
   static std::optional<RateLimits> LimitsOfTenant(const TenantAccount* account);
+  // `limits`, but no more than this host's own Tenant allows.
+  RateLimits WithinOwnTenant(RateLimits limits) const;
 
   // A rank that leaves when its posted work is done.
   struct Draining {
@@ -282,6 +284,7 @@ class Communicator {
   // While the lanes' memory is to be released: the next part.
   std::optional<CommunicatorLanes::MemoryReleaseCursor> release_;
   Departures departures_;
+  std::optional<RateLimits> given_;  // the last ones, whatever its Tenant allows here
   Formation formation_;
   Splits splits_;
   Reporter reporter_;

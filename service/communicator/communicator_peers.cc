@@ -24,11 +24,27 @@ void Communicator::Propose(const Strategy& strategy) {
 
 void Communicator::SetRateLimits(const RateLimits& limits) {
   Wake();
+  if (given_.has_value() && limits.revision < given_->revision) return;
+  given_ = limits;
+  const RateLimits within = WithinOwnTenant(limits);
   if (formation_.lanes != nullptr) {
-    formation_.lanes->SetRateLimits(limits);
-  } else if (!formation_.limits.has_value() || limits.revision >= formation_.limits->revision) {
-    formation_.limits = limits;
+    formation_.lanes->SetRateLimits(within);
+  } else {
+    formation_.limits = within;
   }
+}
+
+// The controller knows the Tenant that the leader's daemon announces. That daemon, or the
+// controller, may be wrong about the processes of this host.
+RateLimits Communicator::WithinOwnTenant(RateLimits limits) const {
+  if (account_ == nullptr || !account_->knows_tenants()) return limits;
+  const TenantEntry* const own = account_->tenant();
+  limits.priority = std::min(limits.priority, own != nullptr ? own->priority : 0);
+  if (own == nullptr || own->cap_bps == 0) return limits;
+  if (limits.tenant_rate_bps > 0 && limits.tenant_rate_bps < own->cap_bps) return limits;
+  limits.tenant_rate_bps = own->cap_bps;
+  limits.tenant = own->name;
+  return limits;
 }
 
 std::optional<RateLimits> Communicator::LimitsOfTenant(const TenantAccount* account) {
@@ -44,7 +60,11 @@ std::optional<RateLimits> Communicator::LimitsOfTenant(const TenantAccount* acco
 
 // Until the controller's first limits, those of the Tenant.
 void Communicator::TenantsChanged() {
-  SetRateLimits(LimitsOfTenant(account_.get()).value_or(RateLimits{}));
+  if (given_.has_value() && given_->revision > 0) {
+    SetRateLimits(*given_);
+  } else {
+    SetRateLimits(LimitsOfTenant(account_.get()).value_or(RateLimits{}));
+  }
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {

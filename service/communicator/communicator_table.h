@@ -97,7 +97,7 @@ class CommunicatorTable {
       return H::combine(std::move(h), key.id, key.guessable, key.secret, key.tenant);
     }
   };
-  // What each communicator takes of the host's budget. Its lanes and plans take more.
+  // A communicator's own part of the host's budget, without its lanes and plans.
   struct Shares {
     explicit Shares(const std::shared_ptr<TenantResources>& budget)
         : communicator(budget, Resource::kCommunicators),

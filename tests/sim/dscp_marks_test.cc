@@ -79,6 +79,24 @@ TEST(SimDscpMarks, StreamsHaveTheControlMarkUntilTheyAreLanes) {
   EXPECT_GT(seen, 0u);
 }
 
+// The leader's daemon may announce a Tenant that the processes of another host do not have there.
+TEST(SimDscpMarks, AHostGivesNoHigherPriorityThanItsOwnTenantHas) {
+  auto [world, job] = JobWorld(
+      {.seed = 1, .hosts = 2, .dscp_by_class = {10, 0, 0, 0, 0, 40, 0, 46}}, {0, 1}, 1 << 16);
+  world.host(0).controller().tenants = {{.name = "own",
+                                         .selector = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+                                         .quotas = {},
+                                         .priority = 5}};
+  world.host(1).controller().tenants = {{.name = "own",
+                                         .selector = {.uids = {7}, .sockets = {}, .cgroups = {}},
+                                         .quotas = {},
+                                         .priority = 5}};
+  world.RunFor(kNsPerMs);
+  SetPriority(world, 7, 1);
+  // Control links; lanes out of host 0, where the Tenant selects the process; and out of host 1.
+  EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 0, 0));
+}
+
 TEST(SimDscpMarks, NothingIsMarkedByDefault) {
   auto [world, job] = JobWorld({.seed = 1, .hosts = 2}, {0, 1}, 1 << 16);
   SetPriority(world, 7, 1);

@@ -57,6 +57,13 @@ class Caps {
     }
   }
 
+  // The controller sends this Tenant, to which all processes belong, to all hosts.
+  void SetOwnTenant(TenantEntry tenant) {
+    tenant.selector.uids = {1000};
+    for (int h = 0; h < kHosts; ++h) world_.host(h).controller().tenants = {tenant};
+    world_.RunFor(kNsPerMs);
+  }
+
   static Work Collectives(SimJob& job) {
     return [&job] {
       if (!job.Done()) return;
@@ -148,6 +155,24 @@ TEST(SimTenantCaps, ApplyToAllCommunicatorsOfOneTenantOnly) {
   const std::vector<Caps::Work> both{Caps::Collectives(one), Caps::Messages(two)};
   caps.ExpectEachSecond(both, kCapBytes);
   caps.ExpectFarBeyondTheCap({both[0], both[1], Caps::Collectives(other)});
+}
+
+// The controller knows the Tenant that the leader's daemon announces, which may lie.
+TEST(SimTenantCaps, AHostHoldsItsOwnTenantsCapWhateverIsAnnounced) {
+  Caps caps;
+  SimJob& job = caps.Start();
+  const std::vector<Caps::Work> works{Caps::Collectives(job)};
+  caps.SetOwnTenant({.name = "own", .selector = {}, .quotas = {}, .cap_bps = 40 * kMbit});
+  caps.SetCap(0);
+  caps.ExpectEachSecond(works, kCapBytes);
+  caps.SetCap(400 * kMbit);
+  caps.ExpectEachSecond(works, kCapBytes);
+  caps.SetCap(20 * kMbit);
+  caps.ExpectEachSecond(works, kCapBytes / 2);
+  // A new cap of the Tenant applies to what the controller has sent before.
+  caps.SetCap(0);
+  caps.SetOwnTenant({.name = "own", .selector = {}, .quotas = {}, .cap_bps = 20 * kMbit});
+  caps.ExpectEachSecond(works, kCapBytes / 2);
 }
 
 TEST(SimTenantCaps, ApplyAndEndAtOnce) {
