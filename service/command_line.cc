@@ -31,8 +31,7 @@ constexpr Flag kFlags[] = {
      "Address at which peers reach this daemon (default: the address of --listen; for a wildcard, "
      "the machine's first non-loopback address)"},
     {"--state-dir", "DIR", &Config::state_dir,
-     "Directory for the files 'pid', 'endpoint', 'tenants.table' and, with --metrics-listen, "
-     "'metrics'"},
+     "Directory for the files 'pid', 'endpoint' and, with --metrics-listen, 'metrics'"},
     {"--controller", "ADDRESS:PORT", &Config::controller,
      "Address of mccs-controller (default: none)"},
     {"--metrics-listen", "ADDRESS:PORT", &Config::metrics_listen,

@@ -237,6 +237,7 @@ Config Read(YamlReader yaml, EndpointResolver resolve) {
   yaml.Field("listen", &config.listen);
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);
+  yaml.Field("tenants_file", &config.tenants_file);
   yaml.Field("controller", &config.controller);
   ReadTlsFiles(yaml.Child("tls"), &config.tls);
   yaml.Field("topology", &config.topology);

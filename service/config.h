@@ -45,6 +45,10 @@ struct Config {
   std::string listen = "0.0.0.0:7400";           // numeric after ReadConfig, like advertise
   std::string advertise;                         // empty: derived from listen
   std::string state_dir = "/run/mccs";
+  std::string tenants_file;  // empty: tenants.table in state_dir
+  std::string TenantsFile() const {
+    return tenants_file.empty() ? state_dir + "/tenants.table" : tenants_file;
+  }
   std::string controller;      // empty: none
   TlsFiles tls;                // this host's; empty: none
   std::string metrics_listen;  // HTTP, for Prometheus; numeric after ReadConfig; empty: none

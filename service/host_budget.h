@@ -98,7 +98,7 @@ class TenantResources {
   HostBudget::Tenant* const tenant_;
 };
 
-// What one object holds of one resource; the destructor returns it.
+// The share of one object in one resource; the destructor returns it.
 class BudgetShare {
  public:
   // Null: not limited and not counted, as in tests of one part.

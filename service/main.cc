@@ -224,7 +224,6 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
   UnixSocketDirectory declared_sockets(config.socket_dir, *reactor);
-  const std::string tenants_file = config.state_dir + "/tenants.table";
   // Null: the host has none. Ends after the agent and the metrics.
   const auto certificate = config.tls.empty()
                                ? nullptr
@@ -237,7 +236,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                      .tls = config.tls,
                      .domain = tls != nullptr ? tls->own().identity.domain : "",
                      .version = MCCS_VERSION,
-                     .tenants_file = tenants_file,
+                     .tenants_file = config.TenantsFile(),
                      .wake = wake_engine,
                      .prober = std::make_unique<RawProber>(),
                      .wall_clock = &wall_clock},

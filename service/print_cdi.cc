@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<CdiSocket>> CdiSockets(const Config& config) {
   };
   for (const TenantSocket& socket : config.sockets) add(socket.tenant, socket.path);
   const absl::StatusOr<agent::v1::Tenants> tenants =
-      ReadTenantsFile(config.state_dir + "/tenants.table");
+      ReadTenantsFile(config.TenantsFile());
   if (!tenants.ok() && !absl::IsNotFound(tenants.status())) return tenants.status();
   if (tenants.ok() && !config.socket_dir.empty()) {
     for (const agent::v1::Tenant& tenant : tenants->tenants()) {

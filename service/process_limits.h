@@ -14,9 +14,9 @@ void RaiseLockedMemory();
 // line if file descriptors are too few.
 void RaiseProcessLimits(Log& log);
 
-// What the system allows this process, after RaiseProcessLimits and without what it needs for
-// itself. `configured`: for all other resources; memory 0: half of the machine's for lanes, an
-// eighth for plans.
+// The limits that the system sets to this process, after RaiseProcessLimits and without what it
+// needs for itself. `configured`: for all other resources; memory 0: half of the machine's for
+// lanes, an eighth for plans.
 HostLimits LimitsOfMachine(HostLimits configured);
 
 }  // namespace mccs

@@ -59,7 +59,9 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
       "algorithms:\n  costs: {hop_us: 12.5, lane_rate: 20Gbit/s}\n"
       "  rules: [{calls: [all_reduce], algorithm: tree, max_bytes: 8KiB}]\n"
-      "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n"
+      "tenants_file: /var/lib/mccs/tenants.table\n"
+      "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB, communicators: 500, "
+      "lane_memory: 3GiB}\n"
       "dscp: {5: 40, 7: 46}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
@@ -77,7 +79,12 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
   EXPECT_EQ(config->algorithms.costs.slice_us, CostParameters().slice_us);
   const AlgorithmRule rule{OpKind::kAllReduce, Algorithm::kTree, 0, 8 << 10};
   EXPECT_EQ(config->algorithms.rules, std::vector{rule});
+  EXPECT_EQ(config->TenantsFile(), "/var/lib/mccs/tenants.table");
   EXPECT_EQ(config->buffers.buffers_per_tenant, 20000u);
+  EXPECT_EQ(config->limits[Resource::kCommunicators], 500u);
+  EXPECT_EQ(config->limits[Resource::kForming], HostLimits{}[Resource::kForming]);
+  EXPECT_EQ(config->limits[Resource::kLaneMemory], 3 * kGiB);
+  EXPECT_EQ(config->limits[Resource::kPlanMemory], 0u) << "by the machine";
   EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
   EXPECT_EQ(config->dscp, (DscpMap{0, 0, 0, 0, 0, 40, 0, 46}));
 }
@@ -109,6 +116,7 @@ TEST_F(ServiceConfigTest, RejectsValuesOutOfRange) {
   EXPECT_THAT(Rejection("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
   EXPECT_THAT(Rejection("sockets: [{path: /a}]"), HasSubstr("tenant"));
   EXPECT_THAT(Rejection("unknown_tenants: maybe"), HasSubstr("expected allow or deny"));
+  EXPECT_THAT(Rejection("limits: {processes: 1}"), HasSubstr("'processes': expected 2 or more"));
 }
 
 TEST_F(ServiceConfigTest, EncryptedLanesNeedACertificateAndTcp) {

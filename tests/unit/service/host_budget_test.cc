@@ -43,7 +43,7 @@ TEST_F(HostBudgetTest, ATenantHoldsNoMoreThanItLeavesFree) {
   EXPECT_EQ(TakeAll(blue), 25u);
   EXPECT_EQ(TakeAll(green), 12u);
   EXPECT_EQ(TakeAll(red), 0u);
-  // What one returns is for all.
+  // All may take what one returns.
   red.ReturnAll();
   EXPECT_EQ(TakeAll(green), 25u);  // then 37 of 100 are green's, 25 are blue's, 38 are free
 }
