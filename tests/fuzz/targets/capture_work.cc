@@ -60,7 +60,7 @@ void Run(FuzzInput input) {
   for (uint32_t slot = 0; slot < wire::kCapturedSlots; ++slot) {
     region.captured_ready[slot].store(0, std::memory_order_relaxed);
   }
-  const Caller caller{.rank = Rank(1), .ranks = 4};
+  const CallingRank caller{.rank = Rank(1), .ranks = 4};
   RankQueues queues = std::move(*RankQueues::Make(/*process=*/nullptr));
   CapturedGroups groups(caller, buffers.registry(), region, queues);
   for (int i = 0; i < kMostSteps && !input.empty(); ++i) {

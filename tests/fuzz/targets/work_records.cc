@@ -15,7 +15,7 @@ void CheckRejection(const absl::Status& status) {
 
 void Run(FuzzInput input) {
   static const RegisteredBuffers buffers;
-  const Caller caller{.rank = Rank(input.Byte()), .ranks = input.Byte()};
+  const CallingRank caller{.rank = Rank(input.Byte()), .ranks = input.Byte()};
   const auto record = input.Take<wire::WorkRecord>();
   if (absl::Status status = CheckCall(record, caller); !status.ok()) return CheckRejection(status);
   if (HasPeer(record.op)) {
