@@ -97,11 +97,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
 Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
     : parts_(parts),
       pacing_(options.dscp_by_class),
+      reachability_({.network = parts.network,
+                     .clock = parts.clock,
+                     .log = parts.log,
+                     .controller = parts.controller,
+                     .dscp = ControlDscp(options.dscp_by_class)}),
       environment_{.access = {.network = parts.network,
                               .random = parts.random,
                               .clock = parts.clock,
                               .control_dscp = ControlDscp(options.dscp_by_class),
-                              .security = parts.security},
+                              .security = parts.security,
+                              .reachability = &reachability_},
                    .transport = parts.transport,
                    .rdma = parts.rdma,
                    .requires_rdma = options.requires_rdma,
@@ -158,6 +164,7 @@ bool Daemon::Poll(bool woken) {
   if (parts_.security != nullptr) moved |= parts_.security->Poll();
   moved |= PollTenants();
   moved |= PollListeners();
+  moved |= reachability_.Poll();
   moved |= named_.Poll();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
@@ -301,9 +308,9 @@ bool Daemon::PollStateRequests() {
 }
 
 MonotonicNs Daemon::NextDeadline() const {
-  MonotonicNs next =
-      std::min({rendezvous_->NextDeadline(), named_.NextDeadline(), relay_.NextDeadline(),
-                communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
+  MonotonicNs next = std::min({reachability_.NextDeadline(), rendezvous_->NextDeadline(),
+                               named_.NextDeadline(), relay_.NextDeadline(),
+                               communicators_->NextDeadline(), declared_sockets_->NextDeadline()});
   auto add = [&](const PeerListener& listener) {
     next = std::min(next, listener.NextDeadline().value_or(kNever));
   };

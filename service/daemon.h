@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "proto/daemon_state.pb.h"
 #include "service/communicator/communicator_table.h"
+#include "service/communicator/links/host_reachability.h"
 #include "service/communicator/membership/id_keys.h"
 #include "service/communicator/membership/named_rendezvous.h"
 #include "service/communicator/membership/rendezvous.h"
@@ -164,6 +165,7 @@ class Daemon {
   const DaemonParts parts_;
   const std::shared_ptr<DaemonCounters> counters_ = std::make_shared<DaemonCounters>();
   HostPacing pacing_;
+  HostReachability reachability_;
   CommunicatorEnvironment environment_;
   TenantLedger ledger_;
   IdKeys id_keys_;

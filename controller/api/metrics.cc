@@ -24,6 +24,10 @@ void AddHostsAndCommunicators(const ClusterState& state, MetricFamilies* out) {
   out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
   out->Add({{"state", "rejected"}}, hosts[HostState::kRejected]);
 
+  out->BeginGauge("mccs_controller_unreachable_pairs",
+                  "Pairs of ready hosts of which one cannot open connections to the other.");
+  out->Add(static_cast<double>(state.unreachable.pairs().size()));
+
   out->BeginGauge("mccs_controller_report_interval_seconds",
                   "Interval of the periodic reports of daemons; longer with more hosts.");
   out->Add(static_cast<double>(state.report_every_ns) / kNsPerSec);

@@ -128,6 +128,27 @@ void AddProgress(const CommunicatorRecord& record, MonotonicNs now,
   for (const std::string& host : record.awaited) change->add_pending_hosts(host);
 }
 
+// By host, those with which it is in a pair.
+std::map<std::string, std::vector<control::v1::UnreachableHostStatus>> UnreachableHosts(
+    const UnreachablePairs& pairs, MonotonicNs now) {
+  std::map<std::string, std::vector<control::v1::UnreachableHostStatus>> by_host;
+  for (const auto& [pair, state] : pairs.pairs()) {
+    control::v1::UnreachableHostStatus status;
+    status.set_age_ns(now - state.since);
+    for (const auto& [host, evidence] : state.seen_by) {
+      control::v1::UnreachableEvidence* seen = status.add_seen_by();
+      seen->set_host(host);
+      seen->set_cause(evidence.cause);
+      seen->set_age_ns(now - evidence.at);
+    }
+    status.set_host(pair.second);
+    by_host[pair.first].push_back(status);
+    status.set_host(pair.first);
+    by_host[pair.second].push_back(status);
+  }
+  return by_host;
+}
+
 }  // namespace
 
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record) {
@@ -210,6 +231,7 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
   std::map<std::string, std::vector<std::string>> mismatches;
   for (const TopologyMismatch& each : FindTopologyMismatches(*state.objects, registry.View()))
     mismatches[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
+  auto unreachable = UnreachableHosts(state.unreachable, now);
   const auto problem = [unix_s](int64_t end_s) {
     return unix_s == 0 ? std::string() : CertificateProblem(end_s, unix_s);
   };
@@ -224,6 +246,8 @@ control::v1::ListHostsReply ListHosts(const ClusterState& state, MonotonicNs now
     out->set_communicators(communicators[host->host.name()]);
     out->set_certificate_end_s(host->certificate_end_s);
     out->set_certificate_problem(problem(host->certificate_end_s));
+    for (control::v1::UnreachableHostStatus& peer : unreachable[host->host.name()])
+      *out->add_unreachable() = std::move(peer);
     if (host->state != HostState::kRejected) {
       for (std::string& text : mismatches[host->host.name()])
         out->add_topology_mismatches(std::move(text));

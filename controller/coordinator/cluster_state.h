@@ -18,6 +18,7 @@
 #include "controller/rates/sent_limits.h"
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"
+#include "controller/state/unreachable_pairs.h"
 #include "proto/agent.pb.h"
 #include "proto/report_interval.h"
 
@@ -31,6 +32,7 @@ struct ClusterState {
   Registry registry;
   std::map<AgentKey, std::string> host_of;  // connected agents
   HostClocks clocks;
+  UnreachablePairs unreachable;
   // Rejected since they were last connected; by name and endpoint, since two daemons may use one
   // name.
   std::set<std::pair<std::string, std::string>> rejected;

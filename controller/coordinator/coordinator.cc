@@ -34,6 +34,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
 ClusterView Coordinator::View() const {
   ClusterView view = state_.strategies.AddRecovered(state_.registry.View());
   view.probed = probes_.known();
+  view.unreachable = state_.unreachable.names();
   return view;
 }
 
@@ -84,6 +85,9 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
     case agent::v1::FromAgent::kNamedRendezvous:
       named_rendezvous_.Set(host, body.named_rendezvous());
       break;
+    case agent::v1::FromAgent::kUnreachableHosts:
+      state_.unreachable.Set(host, body.unreachable_hosts(), now);
+      break;
     case agent::v1::FromAgent::kGpuSurvey:
       LogGpuProblems(host, body.gpu_survey());
       state_.registry.SetGpuSurvey(host, std::move(*body.mutable_gpu_survey()));
@@ -127,6 +131,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
     End(old, absl::AbortedError("the daemon opened another stream"));
   }
   state_.host_of[agent] = host.name();
+  state_.unreachable.AddHost(host);
   state_.rejected.erase(std::pair(host.name(), host.peer_endpoint()));
   state_.clocks.Remove(host.name());
   for (const agent::v1::Announce& led : registration.communicators()) {
@@ -239,6 +244,7 @@ void Coordinator::OnStreamClosed(AgentKey agent, const std::string& why) {
   traces_.OnHostLost(known->second, why);
   probes_.OnHostLost(known->second);
   named_rendezvous_.Remove(known->second);
+  state_.unreachable.RemoveHost(known->second);
   state_.host_of.erase(known);
 }
 
@@ -264,6 +270,7 @@ void Coordinator::Tick() {
   ExpireSilentHosts();
   ExpireDisconnected();
   ExpireProposals();
+  UpdateUnreachablePairs();
   for (const CostCalibrator::CostUpdate& update :
        costs_.FindUpdates(state_.registry.communicators(), now)) {
     state_.registry.SetCosts(update.id, update.costs);
@@ -274,6 +281,31 @@ void Coordinator::Tick() {
   stale_.time = true;
   stale_.plan = !causes_.empty();
   Reconcile();
+}
+
+void Coordinator::UpdateUnreachablePairs() {
+  const MonotonicNs now = clock_->Now();
+  const UnreachablePairs::Changes changes = state_.unreachable.Update(now);
+  const auto record = [&](const char* action, const HostPair& pair, std::string outcome) {
+    const std::string names = absl::StrCat("hosts ", pair.first, ", ", pair.second);
+    RequestPlan(absl::StrCat(names, action == kAuditQuarantinePair
+                                        ? " do not reach each other"
+                                        : " reach each other again or are lost"));
+    events_.Record({action, names, std::move(outcome)}, now);
+  };
+  for (const HostPair& pair : changes.appeared) {
+    const std::string what = Describe(pair, state_.unreachable.pairs().at(pair));
+    log_->Warning(what, "; communicators avoid this pair until a connection succeeds");
+    record(kAuditQuarantinePair, pair, absl::StrCat("done: ", what));
+  }
+  for (const HostPair& pair : changes.cleared) {
+    log_->Info("hosts ", pair.first, " and ", pair.second,
+               " are no longer reported as unreachable for each other");
+    record(kAuditReleasePair, pair, "done: no daemon reports the pair any more");
+  }
+  for (const std::string& host : changes.outdated)
+    *AddMessage(state_.registry.hosts().at(host).agent).mutable_peer_hosts() =
+        state_.unreachable.PeersOf(host, now);
 }
 
 void Coordinator::RequestPlan(std::string why) {

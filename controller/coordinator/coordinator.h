@@ -168,6 +168,8 @@ class Coordinator {
   // The proposal to `id` failed: sends no other one for a while. `action` and `outcome`: for the
   // audit log.
   void PauseProposals(CommId id, const char* action, const std::string& outcome);
+  // Computes the pairs of hosts that do not reach each other, and sends them to their daemons.
+  void UpdateUnreachablePairs();
   void ExpireSilentHosts();
   void ExpireDisconnected();
   void ExpireProposals();
@@ -209,7 +211,7 @@ class Coordinator {
   ClusterState state_;
 
   // Computed from state_: the values that agents should have.
-  ViewCache view_cache_{&state_.registry, &state_.strategies};
+  ViewCache view_cache_{&state_.registry, &state_.strategies, &state_.unreachable};
   Planner planner_;
   WindowScheduler windows_;
   CostCalibrator costs_;

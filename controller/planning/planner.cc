@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "controller/planning/applied_policies.h"
 #include "controller/planning/measured_costs.h"
+#include "controller/policy/avoided_pairs.h"
 #include "controller/policy/rings.h"
 #include "controller/state/resolved_view.h"
 #include "controller/view/flow.h"
@@ -58,8 +59,11 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
 
 std::vector<HostIndex> RingOrderOf(const PolicySpec& policy, const ClusterView& view,
                                    const CommunicatorView& communicator) {
-  if (policy.type == PolicyKind::kRankOrder) return RankRingOrder(communicator);
-  return LocalityRingOrder(view, communicator, policy.parameters.order);
+  return AvoidUnreachablePairs(
+      view, communicator,
+      policy.type == PolicyKind::kRankOrder
+          ? RankRingOrder(communicator)
+          : LocalityRingOrder(view, communicator, policy.parameters.order));
 }
 
 // "fair_flow by NAME"; "locality_ring" without a Policy.
@@ -72,10 +76,13 @@ std::string OriginOf(const Object* policy) {
 strategy::Strategy FrameOf(const ObjectSet& objects, const Object* policy, const ClusterView& view,
                            const Fabrics& fabrics, const CommunicatorView& communicator) {
   const PolicySpec& spec = SpecOf(policy);
+  const std::vector<HostIndex> ring = RingOrderOf(spec, view, communicator);
   strategy::Strategy frame =
-      MakeFrame(communicator, RingOrderOf(spec, view, communicator), HostsOf(fabrics, communicator),
-                OriginOf(policy), static_cast<int>(spec.parameters.channels_per_nic.value_or(1)));
+      MakeFrame(communicator, ring, HostsOf(fabrics, communicator), OriginOf(policy),
+                static_cast<int>(spec.parameters.channels_per_nic.value_or(1)));
   PutRules(AlgorithmPolicies(objects, communicator), &frame);
+  // If no ring avoids the pair, another strategy would not help.
+  if (AvoidsUnreachablePair(view, communicator, ring)) UseRingsOnly(&frame);
   if (communicator.costs) PutCosts(*communicator.costs, &frame);
   return frame;
 }

@@ -19,6 +19,8 @@ inline constexpr char kAuditTimeOutProposal[] = "time-out-proposal";  // no repl
 inline constexpr char kAuditRejectDaemon[] = "reject-daemon";
 inline constexpr char kAuditLowerGuarantees[] = "lower-guarantees";
 inline constexpr char kAuditRestoreGuarantees[] = "restore-guarantees";
+inline constexpr char kAuditQuarantinePair[] = "quarantine-pair";  // two hosts
+inline constexpr char kAuditReleasePair[] = "release-pair";
 
 }  // namespace mccs
 

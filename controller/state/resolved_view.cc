@@ -43,7 +43,7 @@ ClusterView ResolveView(ClusterView view, const ObjectSet& objects) {
 const ClusterView& ViewCache::Get(std::shared_ptr<const ObjectSet> objects,
                                   std::shared_ptr<const ProbedPaths> probed) {
   ViewInputs inputs = {std::move(objects), std::move(probed), registry_.hosts_revision(),
-                       strategies_.revision()};
+                       strategies_.revision(), unreachable_.revision()};
   if (view_.generation > 0 && inputs == inputs_) {
     Refresh();
     return view_;
@@ -52,6 +52,7 @@ const ClusterView& ViewCache::Get(std::shared_ptr<const ObjectSet> objects,
   inputs_ = std::move(inputs);
   view_ = ResolveView(strategies_.AddRecovered(registry_.View()), *inputs_.objects);
   view_.probed = inputs_.probed;
+  view_.unreachable = unreachable_.names();
   view_.generation = number;
   return view_;
 }

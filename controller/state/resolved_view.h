@@ -8,6 +8,7 @@
 #include "controller/objects/object.h"
 #include "controller/state/recovered_strategies.h"
 #include "controller/state/registry.h"
+#include "controller/state/unreachable_pairs.h"
 #include "controller/view/cluster_view.h"
 
 namespace mccs {
@@ -24,9 +25,10 @@ TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& object
 // OWNER: Coordinator. THREAD: its owner only.
 class ViewCache {
  public:
-  // LIFETIME: both outlive this.
-  ViewCache(const Registry* registry, const RecoveredStrategies* strategies)
-      : registry_(*registry), strategies_(*strategies) {}
+  // LIFETIME: all outlive this.
+  ViewCache(const Registry* registry, const RecoveredStrategies* strategies,
+            const UnreachablePairs* unreachable)
+      : registry_(*registry), strategies_(*strategies), unreachable_(*unreachable) {}
 
   // The resolved view under `objects`, with the paths in `probed`. The next call changes the
   // returned view.
@@ -38,7 +40,7 @@ class ViewCache {
   struct ViewInputs {
     std::shared_ptr<const ObjectSet> objects;
     std::shared_ptr<const ProbedPaths> probed;
-    uint64_t hosts_revision = 0, recovered_revision = 0;
+    uint64_t hosts_revision = 0, recovered_revision = 0, unreachable_revision = 0;
 
     friend bool operator==(const ViewInputs&, const ViewInputs&) = default;
   };
@@ -49,6 +51,7 @@ class ViewCache {
 
   const Registry& registry_;
   const RecoveredStrategies& strategies_;
+  const UnreachablePairs& unreachable_;
   ViewInputs inputs_;
   ClusterView view_;
 };

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/cost.h"
@@ -19,6 +21,8 @@
 #include "topology/topology.h"
 
 namespace mccs {
+
+using HostPair = std::pair<std::string, std::string>;  // names, the lower one first
 
 struct NicView {
   std::string name;
@@ -93,6 +97,8 @@ struct ClusterView {
   // the switches do not know.
   std::vector<std::string> links_down = {};
   std::vector<std::string> links_drained = {};
+  // Pairs of ready hosts of which one cannot open connections to the other.
+  std::set<HostPair> unreachable = {};
   // Paths found by probing; null: none.
   std::shared_ptr<const ProbedPaths> probed = {};
   // Generation of everything but communicators, from ViewCache; those are compared by their own

@@ -302,6 +302,7 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
     if (message.has_tenants()) table_.SetTenants(message.tenants());
     if (message.has_found_rendezvous())
       order = table_.AddFoundRendezvous(message.found_rendezvous());
+    if (message.has_peer_hosts()) order = table_.SetPeerHosts(message.peer_hosts());
     if (message.has_dump()) table_.AddStateRequest(message.dump().request_id());
     if (message.has_trace()) table_.AddTraceOrder(TraceOrderFromProto(message.trace()));
     StoreHasOrders();
@@ -316,7 +317,7 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
   if (message.has_probe()) Probe(message.probe());
   const bool ordered = message.has_propose() || message.has_rate_limits() ||
                        message.has_tenants() || message.has_found_rendezvous() ||
-                       message.has_dump() || message.has_trace();
+                       message.has_dump() || message.has_trace() || message.has_peer_hosts();
   if (!order.ok())
     log_->Warning("rejected a message from the controller: ", std::string(order.message()));
   if (ordered && options_.wake) options_.wake();
@@ -393,6 +394,14 @@ void Agent::SetNamedRendezvous(const agent::v1::NamedRendezvous& all) {
 
 std::optional<FoundRendezvous> Agent::TakeFoundRendezvous() {
   return TakeOrder([](AgentTable& table) { return table.TakeFoundRendezvous(); });
+}
+
+void Agent::SetUnreachableHosts(const agent::v1::UnreachableHosts& all) {
+  WithTable([&](AgentTable& table) { table.SetUnreachableHosts(all); });
+}
+
+std::optional<PeerHosts> Agent::TakePeerHosts() {
+  return TakeOrder([](AgentTable& table) { return table.TakePeerHosts(); });
 }
 
 void Agent::Report(const agent::v1::Report& report) {

@@ -96,7 +96,8 @@ class Agent final : public ControllerLink {
   // uses outlives the agent.
   absl::Status Start(const AgentHost& host, AgentVitals vitals = {});
 
-  // Whether it has Tenants, and with them the cluster's key: of the controller, or of an earlier run.
+  // Whether it has Tenants, and with them the cluster's key: of the controller, or of an earlier
+  // run.
   // THREAD: any.
   bool has_tenants() const { return has_tenants_.load(std::memory_order_relaxed); }
 
@@ -111,6 +112,8 @@ class Agent final : public ControllerLink {
   std::optional<std::string> TakeIdKey() override;
   void SetNamedRendezvous(const agent::v1::NamedRendezvous& all) override;
   std::optional<FoundRendezvous> TakeFoundRendezvous() override;
+  void SetUnreachableHosts(const agent::v1::UnreachableHosts& all) override;
+  std::optional<PeerHosts> TakePeerHosts() override;
   void Report(const agent::v1::Report& report) override;
   int64_t report_every_ns() const override {
     return report_every_ns_.load(std::memory_order_relaxed);

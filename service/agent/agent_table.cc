@@ -88,6 +88,10 @@ std::vector<agent::v1::Announce> AgentTable::Registration() {
   heartbeats_ = 0;
   named_rendezvous_unsent_ =
       named_rendezvous_.open_size() > 0 || named_rendezvous_.sought_size() > 0;
+  unreachable_hosts_unsent_ =
+      unreachable_hosts_.suspected_size() > 0 || unreachable_hosts_.unreachable_size() > 0;
+  if (std::exchange(has_peer_hosts_, false))
+    peer_hosts_.emplace();  // Not known for this stream yet.
   for (auto& [id, entry] : entries_) {
     entry.sent.reset();
     entry.difference.reset();
@@ -126,8 +130,10 @@ void AgentTable::AddReport(Entry* entry, agent::v1::Reports* reports) {
 }
 
 MonotonicNs AgentTable::NextUnsent() const {
-  if (urgent_ || !replies_.empty() || gpu_survey_.has_value() || named_rendezvous_unsent_)
+  if (urgent_ || !replies_.empty() || gpu_survey_.has_value() || named_rendezvous_unsent_ ||
+      unreachable_hosts_unsent_) {
     return kAtOnce;
+  }
   return waiting_ ? progress_due_ : kNever;
 }
 
@@ -141,6 +147,8 @@ std::vector<agent::v1::FromAgent> AgentTable::TakeUnsent(MonotonicNs now) {
   }
   if (std::exchange(named_rendezvous_unsent_, false))
     *messages.emplace_back().mutable_named_rendezvous() = named_rendezvous_;
+  if (std::exchange(unreachable_hosts_unsent_, false))
+    *messages.emplace_back().mutable_unreachable_hosts() = unreachable_hosts_;
   if (waiting_ && progress_due_ == kAtOnce) progress_due_ = now + kCollectNs;
   const bool progress = waiting_ && now >= progress_due_;
   if (!urgent_ && !progress) return messages;
@@ -289,6 +297,30 @@ absl::Status AgentTable::AddFoundRendezvous(const agent::v1::FoundRendezvous& fo
 std::optional<FoundRendezvous> AgentTable::TakeFoundRendezvous() {
   if (found_rendezvous_.empty()) return std::nullopt;
   return std::move(found_rendezvous_.extract(found_rendezvous_.begin()).mapped());
+}
+
+void AgentTable::SetUnreachableHosts(const agent::v1::UnreachableHosts& all) {
+  unreachable_hosts_ = all;
+  unreachable_hosts_unsent_ = true;
+}
+
+absl::Status AgentTable::SetPeerHosts(const agent::v1::PeerHosts& list) {
+  PeerHosts peers{.revision = list.revision(), .hosts = {}};
+  for (const agent::v1::PeerHost& peer : list.hosts()) {
+    const absl::StatusOr<Endpoint> at = ParseEndpoint(peer.peer_endpoint());
+    if (!at.ok() || !IsNumericAddress(at->host)) {
+      return absl::InvalidArgumentError(absl::StrCat("invalid endpoint '", peer.peer_endpoint(),
+                                                     "' of the daemon on host ", peer.host()));
+    }
+    peers.hosts.push_back({.host = peer.host(),
+                           .at = *at,
+                           .check = peer.check(),
+                           .unreachable = peer.unreachable(),
+                           .unreachable_for_ns = peer.unreachable_for_ns()});
+  }
+  has_peer_hosts_ = !peers.hosts.empty();
+  peer_hosts_ = std::move(peers);
+  return absl::OkStatus();
 }
 
 void AgentTable::AddStateRequest(uint64_t request_id) {

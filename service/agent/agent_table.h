@@ -76,7 +76,7 @@ class AgentTable {
   bool has_updates() const {
     return !proposed_.empty() || !rate_updates_.empty() || !state_requests_.empty() ||
            !trace_orders_.empty() || tenants_.has_value() || id_key_.has_value() ||
-           !found_rendezvous_.empty();
+           !found_rendezvous_.empty() || peer_hosts_.has_value();
   }
 
   // Stores the complete list for TakeTenants, and the key for TakeIdKey; replaces earlier ones.
@@ -92,6 +92,13 @@ class AgentTable {
   // endpoint is none.
   absl::Status AddFoundRendezvous(const agent::v1::FoundRendezvous& found);
   std::optional<FoundRendezvous> TakeFoundRendezvous();
+
+  // Each new stream gets it again.
+  void SetUnreachableHosts(const agent::v1::UnreachableHosts& all);
+  // Stores the list for TakePeerHosts; replaces an earlier one. kInvalidArgument: an endpoint in it
+  // is none.
+  absl::Status SetPeerHosts(const agent::v1::PeerHosts& list);
+  std::optional<PeerHosts> TakePeerHosts() { return std::exchange(peer_hosts_, std::nullopt); }
 
   // Stores an operator's request for the daemon's state; ignored beyond kMaxStateRequests.
   void AddStateRequest(uint64_t request_id);
@@ -167,6 +174,10 @@ class AgentTable {
   agent::v1::NamedRendezvous named_rendezvous_;
   bool named_rendezvous_unsent_ = false;
   std::map<CommId, FoundRendezvous> found_rendezvous_;  // to take
+  agent::v1::UnreachableHosts unreachable_hosts_;
+  bool unreachable_hosts_unsent_ = false;
+  std::optional<PeerHosts> peer_hosts_;  // to take
+  bool has_peer_hosts_ = false;          // the last one had any
 };
 
 // Clock comparison, the agent's part (Heartbeat in proto/agent.proto): each heartbeat of the agent

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/communicator.h"
+#include "service/communicator/links/host_reachability.h"
 
 namespace mccs {
 
@@ -81,6 +82,8 @@ bool Communicator::PollStar() {
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = formation_.star->Receive();
     if (!message.ok()) {
+      if (HostReachability* const reachability = env_.access.reachability; reachability != nullptr)
+        reachability->Suspect(formation_.members->EndpointOf(formation_.star->lost()));
       const absl::Status why = absl::UnavailableError(
           absl::StrCat("connection to host ", formation_.members->HostName(formation_.star->lost()),
                        " lost: ", std::string(message.status().message())));

@@ -176,6 +176,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs no
       connection_.reset();
       return why;
     }
+    opened_ |= *stepped || bytes_ > 0;
     if (!*stepped) return nullptr;
   }
   return std::move(connection_);

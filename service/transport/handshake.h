@@ -163,6 +163,8 @@ class ClientHandshake {
   // As Connection::SetWaker, for all connections that the handshake uses and returns.
   void SetWaker(Waker* waker);
   MonotonicNs deadline() const { return deadline_; }
+  // The server has accepted the connection.
+  bool opened() const { return opened_; }
   // The server's host, by its certificate; empty: the connection is not secure. REQUIRES: done.
   const std::string& peer_host() const { return peer_host_; }
 
@@ -183,6 +185,7 @@ class ClientHandshake {
   std::string peer_host_;
   State state_;
   size_t bytes_ = 0;  // of the current message
+  bool opened_ = false;
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};
   wire::Proof proof_{};

@@ -238,6 +238,8 @@ bool SimControl::Handle(SimAgent* agent) {
     if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
     if (message->has_found_rendezvous())
       MCCS_CHECK(agent->table_.AddFoundRendezvous(message->found_rendezvous()).ok());
+    if (message->has_peer_hosts())
+      MCCS_CHECK(agent->table_.SetPeerHosts(message->peer_hosts()).ok());
     if (message->has_heartbeat())
       agent->echo_.OnHeartbeat(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended in the meantime is not an error.

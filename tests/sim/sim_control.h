@@ -76,6 +76,10 @@ class SimAgent final : public ControllerLink {
   std::optional<FoundRendezvous> TakeFoundRendezvous() override {
     return table_.TakeFoundRendezvous();
   }
+  void SetUnreachableHosts(const agent::v1::UnreachableHosts& all) override {
+    table_.SetUnreachableHosts(all);
+  }
+  std::optional<PeerHosts> TakePeerHosts() override { return table_.TakePeerHosts(); }
   void Report(const agent::v1::Report& report) override;
   int64_t report_every_ns() const override { return report_every_ns_; }
   void Ended(CommId id, const std::string& why) override;

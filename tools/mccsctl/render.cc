@@ -255,6 +255,33 @@ std::string LinksText(const control::v1::CommunicatorRates& rates, bool wide) {
   return absl::StrJoin(parts, " + ");
 }
 
+// The cause of each pair is a note of the host whose name is lower.
+void DescribeUnreachable(const control::v1::HostStatus& status, std::string* state,
+                         std::vector<std::string>* notes) {
+  if (status.unreachable().empty()) return;
+  std::vector<std::string> names;
+  for (const control::v1::UnreachableHostStatus& peer : status.unreachable()) {
+    names.push_back(peer.host());
+    if (peer.host() < status.host().name()) continue;
+    std::vector<std::string> seen;
+    for (const control::v1::UnreachableEvidence& evidence : peer.seen_by()) {
+      const std::string& other =
+          evidence.host() == peer.host() ? status.host().name() : peer.host();
+      seen.push_back(absl::StrCat(evidence.host(), " cannot connect to ", other, ": ",
+                                  evidence.cause(), " (", FormatAge(evidence.age_ns()), " ago)"));
+    }
+    notes->push_back(absl::StrCat("hosts ", status.host().name(), " and ", peer.host(), ", for ",
+                                  FormatAge(peer.age_ns()), ": ", absl::StrJoin(seen, "; "),
+                                  "; jobs avoid the pair, or fail at once; repair the network "
+                                  "between the two hosts"));
+  }
+  constexpr size_t kMaxShown = 3;
+  const size_t more = names.size() - std::min(names.size(), kMaxShown);
+  names.resize(names.size() - more);
+  absl::StrAppend(state, ", unreachable: ", absl::StrJoin(names, " "));
+  if (more > 0) absl::StrAppend(state, " and ", more, " more");
+}
+
 }  // namespace
 
 std::string RenderHosts(const control::v1::ListHostsReply& reply) {
@@ -282,6 +309,7 @@ std::string RenderHosts(const control::v1::ListHostsReply& reply) {
       for (const std::string& problem : problems)
         notes.push_back(absl::StrCat("host ", status.host().name(), ": ", problem));
     }
+    DescribeUnreachable(status, &state, &notes);
     if (!status.certificate_problem().empty()) {
       absl::StrAppend(&state, ", ", status.certificate_problem());
       notes.push_back(absl::StrCat("host ", status.host().name(), ": ",

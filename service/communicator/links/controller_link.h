@@ -52,6 +52,20 @@ struct FoundRendezvous {
   Endpoint at;  // of its daemon
 };
 
+// A host that this daemon should check, or that has no connection with this one
+// (agent.v1.PeerHost).
+struct PeerHost {
+  std::string host;
+  Endpoint at;  // of its daemon
+  bool check = false;
+  std::string unreachable;
+  int64_t unreachable_for_ns = 0;
+};
+struct PeerHosts {
+  uint64_t revision = 0;
+  std::vector<PeerHost> hosts;
+};
+
 class ControllerLink {
  public:
   virtual ~ControllerLink() = default;
@@ -72,6 +86,10 @@ class ControllerLink {
   virtual void SetNamedRendezvous(const agent::v1::NamedRendezvous& /*all*/) {}
   // The next answer. Cheap if there is none.
   virtual std::optional<FoundRendezvous> TakeFoundRendezvous() { return std::nullopt; }
+  // Replaces what this host reports of hosts that it cannot reach.
+  virtual void SetUnreachableHosts(const agent::v1::UnreachableHosts& /*all*/) {}
+  // The newest list, if it has changed since the last call. Cheap if not.
+  virtual std::optional<PeerHosts> TakePeerHosts() { return std::nullopt; }
   // Every daemon of the communicator reports its part on changes, and while it works every
   // report_every_ns().
   virtual void Report(const agent::v1::Report& report) = 0;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "proto/strategy.pb.h"
+#include "service/communicator/links/host_reachability.h"
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/id_keys.h"
 #include "service/communicator/membership/rendezvous.h"
@@ -20,6 +21,11 @@ namespace {
 
 constexpr int64_t kLinkingTimeoutNs = 30 * kNsPerSec;
 constexpr int64_t kOpeningTimeoutNs = 30 * kNsPerSec;
+constexpr int64_t kCheckReachableEveryNs = kNsPerSec;
+// While hosts that are reachable still open their links, by which they get the reason.
+constexpr int64_t kCheckOthersEveryNs = 10 * kNsPerMs;
+// The check of a host costs as much as so many bytes of a roster.
+constexpr int64_t kCheckedBytes = 64;
 // A controller on the same network answers within a millisecond; a dead one must not delay the
 // start of a job noticeably.
 constexpr int64_t kProposalTimeoutNs = 200 * kNsPerMs;
@@ -128,9 +134,9 @@ MonotonicNs Forming::NextDeadline() const {
     case State::kLinking:
       if (receiver_.has_value() && receiver_->notified()) return receiver_->NextDeadline();
       return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_)
-                                     : state_deadline_;
+                                     : std::min(state_deadline_, reachable_at_);
     case State::kOpening:
-      return state_deadline_;
+      return std::min(state_deadline_, formation_.lanes->NextDeadline());
     case State::kFormed:
       break;
   }
@@ -242,6 +248,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   joining_.reset();
   state_ = State::kLinking;
   state_deadline_ = Now() + kLinkingTimeoutNs;
+  others_deadline_ = Now() + kCheckReachableEveryNs;
   return absl::OkStatus();
 }
 
@@ -285,6 +292,7 @@ bool Forming::WithdrawalDone() {
 absl::StatusOr<bool> Forming::PollLinking() {
   const Star& star = *formation_.star;
   if (star.complete() && star.leads()) return ChooseStrategy();
+  MCCS_RETURN_IF_ERROR(CheckReachable());
   if (receiver_.has_value()) {
     MCCS_ASSIGN_OR_RETURN(std::optional<std::string> strategy, receiver_->Poll());
     if (strategy.has_value()) {
@@ -309,6 +317,25 @@ absl::StatusOr<bool> Forming::PollLinking() {
   return absl::DeadlineExceededError(absl::StrCat(
       "timed out while opening control links to ", formation_.members->HostNames(star.Unlinked()),
       "; check that mccsd runs there and that no firewall blocks its port"));
+}
+
+absl::Status Forming::CheckReachable() {
+  const HostReachability* const reachability = env_.access.reachability;
+  if (Now() < reachable_at_) return absl::OkStatus();
+  reachable_at_ = Now() + kCheckReachableEveryNs;
+  if (reachability == nullptr || !reachability->any()) return absl::OkStatus();
+  const std::vector<HostIndex> unlinked = formation_.star->Unlinked();
+  formation_.cost += static_cast<int64_t>(unlinked.size()) * kRosterByteCost * kCheckedBytes;
+  absl::Status why;
+  bool waits_for_others = false;
+  for (const HostIndex host : unlinked) {
+    const absl::Status status = reachability->Check(formation_.members->EndpointOf(host));
+    waits_for_others |= status.ok();
+    why.Update(status);
+  }
+  if (why.ok() || !waits_for_others || Now() >= others_deadline_) return why;
+  reachable_at_ = Now() + kCheckOthersEveryNs;
+  return absl::OkStatus();
 }
 
 // The leader asks the controller, if it is connected, and takes the default if no answer arrives in

@@ -87,6 +87,8 @@ class Forming {
   absl::StatusOr<bool> PollJoining();
   absl::StatusOr<bool> PollLinking();
   absl::StatusOr<bool> PollOpening();
+  // An error: a host that has no control link yet and this one do not reach each other.
+  absl::Status CheckReachable();
   absl::Status TakeRoster(peer::Roster roster);
   // From the rendezvous or a forwarder; forwards it if it is valid.
   absl::Status TakeReceivedRoster(std::string serialised);
@@ -116,6 +118,8 @@ class Forming {
   int64_t init_timeout_ns_ = 0;
 
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
+  MonotonicNs reachable_at_ = 0;       // in kLinking: the next CheckReachable
+  MonotonicNs others_deadline_ = 0;    // likewise: how long it lets others link first
   MonotonicNs proposal_deadline_ = 0;  // leader: how long to wait for the controller; 0: not asked
   std::optional<StrategyReceiver> receiver_;  // member: in kLinking
   std::optional<StrategySource> source_;      // leader: in kOpening

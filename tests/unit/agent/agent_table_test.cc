@@ -399,6 +399,38 @@ TEST_F(AgentTableTest, TakesTheNewestAnswerAboutARendezvousThatIsSought) {
   EXPECT_FALSE(table_.TakeFoundRendezvous().has_value());
 }
 
+TEST_F(AgentTableTest, SendsUnreachableHostsOnEachStreamAndTakesTheNewestList) {
+  const auto sent = [&] {
+    int hosts = 0;
+    for (const agent::v1::FromAgent& message : table_.TakeUnsent(0))
+      hosts += message.unreachable_hosts().unreachable_size();
+    return hosts;
+  };
+  agent::v1::UnreachableHosts all;
+  all.add_unreachable()->set_host("h1");
+  table_.SetUnreachableHosts(all);
+  EXPECT_EQ(table_.NextUnsent(), AgentTable::kAtOnce);
+  EXPECT_EQ(sent(), 1);
+  EXPECT_EQ(sent(), 0);
+  agent::v1::PeerHosts list;
+  list.set_revision(3);
+  list.add_hosts()->set_peer_endpoint("a name:7400");
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.SetPeerHosts(list)));
+  EXPECT_FALSE(table_.TakePeerHosts().has_value());
+  list.mutable_hosts(0)->set_peer_endpoint("10.0.0.1:7400");
+  EXPECT_TRUE(table_.SetPeerHosts(list).ok());
+  EXPECT_TRUE(table_.has_updates());
+  const std::optional<PeerHosts> taken = table_.TakePeerHosts();
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->revision, 3u);
+  EXPECT_EQ(ToString(taken->hosts.at(0).at), "10.0.0.1:7400");
+  table_.Registration();
+  EXPECT_EQ(sent(), 1);
+  const std::optional<PeerHosts> of_new_stream = table_.TakePeerHosts();
+  ASSERT_TRUE(of_new_stream.has_value()) << "earlier pairs are no longer known";
+  EXPECT_TRUE(of_new_stream->hosts.empty());
+}
+
 TEST_F(AgentTableTest, TakesTheKeyOnce) {
   agent::v1::Tenants tenants;
   table_.SetTenants(tenants);

@@ -278,7 +278,8 @@ class World {
   Registry registry_;
   RecoveredStrategies memory_;
   std::shared_ptr<const ObjectSet> objects_;
-  ViewCache view_cache_{&registry_, &memory_};
+  UnreachablePairs unreachable_;
+  ViewCache view_cache_{&registry_, &memory_, &unreachable_};
   Planner planner_;
   size_t decided_ = 0;
 };
