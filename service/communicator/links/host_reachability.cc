@@ -93,6 +93,10 @@ bool HostReachability::PollCheck(const std::string& name, Host& host) {
     ConnectOptions options;
     options.dscp = means_.dscp;
     auto check = means_.network->Connect(host.at, options);
+    if (absl::IsResourceExhausted(check.status())) {  // It says nothing about the other host.
+      host.check_at = now + kCheckEveryNs;
+      return false;
+    }
     if (!check.ok()) {
       OnCheckFailed(name, host, std::string(check.status().message()));
       return true;

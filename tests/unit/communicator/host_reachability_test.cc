@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <deque>
 #include <functional>
@@ -105,6 +106,25 @@ TEST_F(HostReachabilityTest, ReportsAHostUntilItAcceptsAConnection) {
   ASSERT_TRUE(Reports(0));
   EXPECT_TRUE(reachability_.Check(at_).ok());
   EXPECT_FALSE(reachability_.any());
+}
+
+TEST_F(HostReachabilityTest, ALackOfOwnDescriptorsSaysNothingAboutTheHost) {
+  reachability_.Suspect(at_);
+  ASSERT_TRUE(RunUntil([&] { return controller_.report.suspected_size() == 1; }));
+  Answer();
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 10; ++i) {
+    Advance(kNsPerSec);
+    reachability_.Poll();
+    EXPECT_TRUE(reachability_.Check(at_).ok()) << reachability_.Check(at_);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(controller_.report.unreachable_size(), 0);
+  Advance(HostReachability::kCheckEveryNs);
+  EXPECT_TRUE(Reports(1)) << "the check goes on";
 }
 
 TEST_F(HostReachabilityTest, ASuspectedHostThatAnswersIsNotReported) {
