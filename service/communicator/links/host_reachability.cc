@@ -93,7 +93,7 @@ bool HostReachability::PollCheck(const std::string& name, Host& host) {
     ConnectOptions options;
     options.dscp = means_.dscp;
     auto check = means_.network->Connect(host.at, options);
-    if (absl::IsResourceExhausted(check.status())) {  // It says nothing about the other host.
+    if (absl::IsResourceExhausted(check.status())) {  // Of this host, not of the other.
       host.check_at = now + kCheckEveryNs;
       return false;
     }
