@@ -1,11 +1,12 @@
 #include "service/process_limits.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+
+#include "base/physical_memory.h"
 
 namespace mccs {
 namespace {
@@ -27,11 +28,6 @@ uint64_t AllowedMappings() {
   std::ifstream file("/proc/sys/vm/max_map_count");
   uint64_t allowed = 0;
   return file >> allowed ? allowed : kUsualMappings;
-}
-
-uint64_t MemoryBytes() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -61,8 +57,10 @@ HostLimits LimitsOfMachine(HostLimits configured) {
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
     configured[Resource::kDescriptors] = Without(descriptors.rlim_cur, kOwnDescriptors);
   configured[Resource::kMappings] = Without(AllowedMappings(), kOwnMappings);
-  if (configured[Resource::kLaneMemory] == 0) configured[Resource::kLaneMemory] = MemoryBytes() / 2;
-  if (configured[Resource::kPlanMemory] == 0) configured[Resource::kPlanMemory] = MemoryBytes() / 8;
+  if (configured[Resource::kLaneMemory] == 0)
+    configured[Resource::kLaneMemory] = PhysicalBytes() / 2;
+  if (configured[Resource::kPlanMemory] == 0)
+    configured[Resource::kPlanMemory] = PhysicalBytes() / 8;
   return configured;
 }
 

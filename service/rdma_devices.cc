@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/physical_memory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 
@@ -127,11 +127,6 @@ void ChooseUse(const RdmaConfig& config, const HostInventory& inventory, RdmaPor
 
 bool ListensAt(const std::string& listen, const std::string& address) {
   return IsWildcardAddress(listen) || listen == address;
-}
-
-uint64_t PhysicalBytes() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 uint64_t LockedBytes() {

@@ -1,24 +1,12 @@
 #include "controller/state/unreachable_pairs.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/endpoint.h"
+#include "base/table.h"
 #include "base/utf8.h"
 
 namespace mccs {
-namespace {
-
-// It goes to logs and terminals.
-std::string Printable(const std::string& text) {
-  std::string printable = CutText(text, UnreachablePairs::kMaxCauseBytes);
-  std::ranges::replace_if(
-      printable, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  return printable;
-}
-
-}  // namespace
 
 void UnreachablePairs::AddHost(const agent::v1::Host& host) {
   RemoveHost(host.name());
@@ -67,7 +55,9 @@ void UnreachablePairs::Set(const std::string& host, const agent::v1::Unreachable
   for (const agent::v1::UnreachableHost& peer : report.unreachable()) {
     if (reporter.unreachable.size() == kMaxPerHost) break;
     if (peer.host() == host || peer.host().size() > kMaxNameBytes) continue;
-    reporter.unreachable[peer.host()] = {.cause = Printable(peer.cause()), .at = now};
+    // Printable: it goes to logs and terminals.
+    reporter.unreachable[peer.host()] = {.cause = Printable(CutText(peer.cause(), kMaxCauseBytes)),
+                                         .at = now};
   }
   outdated_.insert(host);
   stale_ = true;

@@ -51,8 +51,7 @@ class UnreachablePairs {
   void AddHost(const agent::v1::Host& host);
   // The host is lost: it is in no pair.
   void RemoveHost(const std::string& host);
-  // The host's newest report. What it says of a host counts while that is connected. REQUIRES:
-  // AddHost.
+  // The host's newest report. It counts for the hosts that are connected. REQUIRES: AddHost.
   void Set(const std::string& host, const agent::v1::UnreachableHosts& report, MonotonicNs now);
 
   struct Changes {

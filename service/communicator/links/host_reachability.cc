@@ -12,10 +12,9 @@ namespace mccs {
 
 void HostReachability::Suspect(const Endpoint& at) {
   if (!means_.controller->connected()) return;
-  for (auto& [name, host] : hosts_) {
-    if (host.at != at || !host.checked) continue;
-    return;  // It is checked anyway.
-  }
+  const bool is_checked = std::ranges::any_of(
+      hosts_, [&](const auto& entry) { return entry.second.checked && entry.second.at == at; });
+  if (is_checked) return;
   if (suspected_.size() < kMaxSuspected && suspected_.insert(ToString(at)).second) changed_ = true;
 }
 
@@ -31,8 +30,7 @@ absl::Status HostReachability::Check(const Endpoint& at) const {
                : absl::StrCat("this host cannot connect to host ", name, ": ", host.failure),
         "; unreachable for ", FormatAge(means_.clock->Now() - since),
         "; repair the network between the two hosts or its firewall, 'mccsctl get hosts' shows "
-        "when "
-        "it works"));
+        "when it works"));
   }
   return absl::OkStatus();
 }
@@ -43,6 +41,7 @@ bool HostReachability::Poll() {
     TakeList(*list);
     moved = true;
   }
+  if (hosts_.empty() && !changed_) return moved;  // In most turns.
   const MonotonicNs now = means_.clock->Now();
   for (auto it = hosts_.begin(); it != hosts_.end();) {
     auto& [name, host] = *it;
