@@ -1,9 +1,9 @@
 // The limits of what a daemon gives to all tenants of its host together, and the share of each.
 //
 // A tenant may hold as much of a resource as it leaves free: alone half of it, and less while
-// others hold some. So whatever some tenants hold, a part is free for the next one, and no list of
-// tenants has to exist in advance. The rule is that of dynamic thresholds in switches with shared
-// memory (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
+// others hold some. So a part is always free for the next tenant, and no list of tenants
+// has to exist in advance. The rule is that of dynamic thresholds in switches with shared memory
+// (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
 // IEEE/ACM Transactions on Networking 6(2), 1998), with factor 1.
 //
 // Quotas of Tenants (service/tenant_ledger.h) and the limits of single objects apply in addition.

@@ -124,14 +124,14 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
 }
 
 void AddBudgets(const DaemonCounters& counters, const Tenants& tenants, MetricFamilies* out) {
-  out->BeginGauge(
-      "mccs_resource_limit",
-      "What all tenants of this host may hold of a resource together; memory in bytes. A "
-      "tenant may hold as much as it leaves free.");
+  out->BeginGauge("mccs_resource_limit",
+                  "Limit of a resource for all tenants of this host together; memory in bytes. A "
+                  "tenant may hold as much as it leaves free.");
   for (size_t r = 0; r < kResources; ++r)
     out->Add({{"resource", kResourceFacts[r].label}},
              static_cast<double>(counters.limits[r].value()));
-  out->BeginGauge("mccs_resource_held", "What a tenant holds of a resource; memory in bytes.");
+  out->BeginGauge("mccs_resource_held",
+                  "Amount of a resource that a tenant holds; memory in bytes.");
   for (const auto& [name, tenant] : tenants) {
     for (size_t r = 0; r < kResources; ++r)
       out->Add({{"tenant", name}, {"resource", kResourceFacts[r].label}},

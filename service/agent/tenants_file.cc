@@ -62,7 +62,7 @@ absl::Status WriteTenantsFile(const std::string& path, const agent::v1::Tenants&
   return absl::UnavailableError(
       absl::StrCat("cannot keep the Tenants in ", path, ": ", why,
                    "; without it they do not hold after a restart while the controller is away: "
-                   "check `state_dir`, and that its disk has space"));
+                   "check `tenants_file`, and that its disk has space"));
 }
 
 }  // namespace mccs

@@ -284,7 +284,7 @@ class Communicator {
   // While the lanes' memory is to be released: the next part.
   std::optional<CommunicatorLanes::MemoryReleaseCursor> release_;
   Departures departures_;
-  std::optional<RateLimits> given_;  // the last ones, whatever its Tenant allows here
+  std::optional<RateLimits> given_;  // the last ones, before WithinOwnTenant
   Formation formation_;
   Splits splits_;
   Reporter reporter_;

@@ -19,8 +19,8 @@ class FailingStore final : public Store {
   // Commits fail, and change nothing.
   void SetFails(bool fails) { fails_ = fails; }
   bool fails() const { return fails_; }
-  // The controller dies in the next commit, before or after the change is durable. Whoever makes
-  // the request then kills the controller.
+  // The controller dies in the next commit, before or after the change is durable. The caller
+  // of the request then kills the controller.
   enum class Death : uint8_t { kNone, kBeforeDurable, kAfterDurable };
   void DieInNextCommit(Death death) { death_ = death; }
   Death death() const { return death_; }

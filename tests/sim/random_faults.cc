@@ -164,7 +164,7 @@ void RandomFaults::EndAll() {
   control_.store().DieInNextCommit(FailingStore::Death::kNone);
 }
 
-// ---- What they explain --------------------------------------------------------------------------
+// ---- Errors that they explain -------------------------------------------------------------------
 
 bool RandomFaults::Explains(const std::vector<int>& hosts, const std::string& error,
                             bool forming) const {

@@ -1,6 +1,6 @@
 // Certificates of simulated hosts, without cryptography: each end of a connection sends a
 // certificate, which is the authority's number and the host's name, and then all bytes unchanged.
-// Whoever has no SimSecurity of an authority does not know its number.
+// A program without a SimSecurity of the authority does not know its number.
 //
 //   client: Certificate ──►
 //                       ◄── Certificate: server, once it has accepted the client's

@@ -247,7 +247,7 @@ class LaneSet final : public LaneDirectory {
   const std::shared_ptr<LaneMemory> memory_;
   uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
   uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
-  BudgetShare descriptors_;      // one for each lane, whatever carries it
+  BudgetShare descriptors_;      // one for each lane, also over RDMA
   BudgetShare mappings_;         // for each slots and staging
   absl::Status rejected_;        // a lane for which a resource was lacking
   size_t held_ = 0;              // number of lanes

@@ -7,7 +7,8 @@
 // clang-format on
 //
 // Addresses take turns, so an address with a thousand handshakes delays another one's by at most
-// kRing + 1 parts. What waits belongs to a connection that exists, so its number has their limits.
+// kRing + 1 parts. Each waiting part belongs to a connection that exists, so the limits of
+// connections limit the queue.
 //
 // THREAD: the owning engine, unless noted. Nothing blocks but the destructor: it waits for the part
 // that is being computed. The two threads share the ring and no lock.
