@@ -4,7 +4,7 @@ import json
 import time
 import unittest
 
-from lab_world import ROOT, Lab, cases, eventually, program
+from lab_world import ROOT, Lab, cases, eventually, foreign_environment, program
 
 TESTBED = ROOT / "tests/testbeds/mccs.yaml"
 HOSTS = ("h3", "h1", "h2", "h5")  # the rendezvous is on the first one
@@ -30,7 +30,8 @@ class UnreachableHosts(unittest.TestCase):
     def rules(self, action, addresses):
         """Packets from h1 to these addresses have no route, or have one again."""
         for address in addresses:
-            result = self.lab.exec("h1", "ip", "rule", action, "pref", "1", "to", f"{address}/32", "unreachable")
+            result = self.lab.exec("h1", "ip", "rule", action, "pref", "1", "to", f"{address}/32", "unreachable",
+                                   env=foreign_environment())
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def job(self, *hosts):
