@@ -130,6 +130,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       named_(*parts.controller, *rendezvous_),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
+  environment_.rendezvous = rendezvous_.get();
   session_environment_ = {
       .communicators = communicators_.get(),
       .rendezvous = rendezvous_.get(),

@@ -23,6 +23,7 @@
 namespace mccs {
 
 class NamedRendezvous;
+class Rendezvous;
 class TreeRelay;
 
 // LIFETIME: outlives the communicators.
@@ -35,6 +36,7 @@ struct CommunicatorEnvironment {
   ControllerLink* controller = nullptr;
   HostPacing* pacing = nullptr;
   TreeRelay* relay = nullptr;
+  Rendezvous* rendezvous = nullptr;  // null: those of other daemons only
   NamedRendezvous* named = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host

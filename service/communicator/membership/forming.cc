@@ -45,6 +45,8 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .secret = SecretOf(id),
                    .waker = &waker},
           .keep_dialing = id.guessable != 0 || id.derived != 0,
+          .own = environment.rendezvous,
+          .endpoint = environment.endpoint,
           .named = IsNamed(id) ? environment.named : nullptr,
           .relay = environment.relay,
           .tenant = tenant,

@@ -20,7 +20,9 @@ Joining::Joining(const JoiningOptions& options)
               .secret = options.dial.secret},
              options.tenant, options.most_roster_bytes, options.dial.waker) {
   if (options.named != nullptr) seeker_.emplace(*options.named, id_, options.dial.waker);
-  if (KnowsRoute()) dial_ = std::make_unique<Dial>(options_.access, dial_options_);
+  ConnectOwn();
+  if (link_ == nullptr && KnowsRoute())
+    dial_ = std::make_unique<Dial>(options_.access, dial_options_);
 }
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
@@ -31,6 +33,15 @@ MonotonicNs Joining::NextDeadline() const {
   if (link_ != nullptr) return next_log_;
   if (dial_ != nullptr) return std::min(next_log_, dial_->deadline());
   return dial_options_.route.to.port != 0 ? std::min(next_log_, redial_at_) : next_log_;
+}
+
+void Joining::ConnectOwn() {
+  if (options_.own == nullptr) return;
+  std::unique_ptr<Connection> connection =
+      options_.own->ConnectOwn(id_, options_.dial.secret, options_.endpoint);
+  if (connection == nullptr) return;
+  connection->SetWaker(options_.dial.waker);
+  link_ = std::make_unique<PeerLink>(std::move(connection), options_.most_roster_bytes);
 }
 
 bool Joining::KnowsRoute() {
@@ -45,6 +56,8 @@ bool Joining::KnowsRoute() {
 
 absl::Status Joining::PollDial() {
   if (dial_ == nullptr) {
+    ConnectOwn();
+    if (link_ != nullptr) return absl::OkStatus();
     if (!KnowsRoute() || options_.access.clock->Now() < redial_at_) return absl::OkStatus();
     dial_ = std::make_unique<Dial>(options_.access, dial_options_);
   }

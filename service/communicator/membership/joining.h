@@ -38,6 +38,8 @@ struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
   bool keep_dialing = false;
+  Rendezvous* own = nullptr;  // of this daemon, which needs no dialing; null: none
+  Endpoint endpoint = {};     // of this daemon
   NamedRendezvous* named =
       nullptr;  // it is asked for the route to the rendezvous; null: dial.route
   TreeRelay* relay = nullptr;
@@ -81,6 +83,8 @@ class Joining {
   MonotonicNs NextDeadline() const;
 
  private:
+  // Opens the link if the rendezvous is that of this daemon.
+  void ConnectOwn();
   // Takes the route to a named rendezvous. Returns false as long as it is not known.
   bool KnowsRoute();
   absl::Status PollDial();

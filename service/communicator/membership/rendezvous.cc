@@ -10,6 +10,7 @@
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
 #include "service/communicator/membership/tree_relay.h"
+#include "service/transport/memory_connection.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -72,12 +73,7 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection,
   if (it == pending_rendezvous_.end())
     return;  // It ended after the handshake; closing the stream notifies the peer.
   PendingRendezvous& rendezvous = *it->second;
-  if (rendezvous.joining_hosts.size() >= kMaxHostsPerRendezvous) return;
-  if (!std::exchange(rendezvous.active, true)) {
-    auto unused = unused_.find(rendezvous.creator);
-    unused->second.erase(rendezvous.unused);
-    if (unused->second.empty()) unused_.erase(unused);
-  }
+  if (!Admit(rendezvous)) return;
   BudgetShare share(rendezvous.budget, Resource::kDescriptors);
   if (const absl::Status taken = share.Take(); !taken.ok()) {
     // Others may guess a guessable id, and must not end its rendezvous.
@@ -85,13 +81,37 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection,
     rendezvous.Wake();
     return;
   }
+  AddHost(rendezvous, std::move(connection), host).link->Keep(std::move(share));
+}
+
+std::unique_ptr<Connection> Rendezvous::ConnectOwn(CommId id, const Secret& secret,
+                                                   const Endpoint& at) {
+  auto it = pending_rendezvous_.find(id);
+  if (it == pending_rendezvous_.end() || it->second->secret != secret) return nullptr;
+  auto [member, own] = ConnectInMemory(at);
+  if (Admit(*it->second)) AddHost(*it->second, std::move(own), "");
+  return std::move(member);
+}
+
+bool Rendezvous::Admit(PendingRendezvous& rendezvous) {
+  if (rendezvous.joining_hosts.size() >= kMaxHostsPerRendezvous) return false;
+  if (std::exchange(rendezvous.active, true)) return true;
+  auto unused = unused_.find(rendezvous.creator);
+  unused->second.erase(rendezvous.unused);
+  if (unused->second.empty()) unused_.erase(unused);
+  return true;
+}
+
+Rendezvous::JoiningHost& Rendezvous::AddHost(PendingRendezvous& rendezvous,
+                                             std::unique_ptr<Connection> connection,
+                                             const std::string& host) {
   JoiningHost& joining_host = rendezvous.joining_hosts.emplace_back(
       rendezvous.ready, std::make_unique<PeerLink>(std::move(connection), kMaxJoinMessageBytes),
       host);
-  joining_host.link->Keep(std::move(share));
   joining_host.place = std::prev(rendezvous.joining_hosts.end());
   joining_host.link->SetWaker(&joining_host);
   joining_host.Wake();
+  return joining_host;
 }
 
 // ---- Turns --------------------------------------------------------------------------------------

@@ -80,6 +80,10 @@ class Rendezvous {
   // empty: nothing.
   void Accept(CommId id, std::unique_ptr<Connection> connection, const std::string& host = "");
 
+  // Connects ranks of this daemon's own host, without the network. Null: no rendezvous with this
+  // id and secret is pending here. `at`: of this daemon.
+  std::unique_ptr<Connection> ConnectOwn(CommId id, const Secret& secret, const Endpoint& at);
+
   // One turn. Returns true if anything moved or another turn is needed at once.
   bool Poll();
   // The next time at which Poll has work even if nothing arrives; never if there is none.
@@ -154,6 +158,10 @@ class Rendezvous {
     std::list<ClosingLink>::iterator place;
   };
 
+  // Whether one more daemon may join; then the rendezvous is no longer unused.
+  bool Admit(PendingRendezvous& rendezvous);
+  static JoiningHost& AddHost(PendingRendezvous& rendezvous, std::unique_ptr<Connection> connection,
+                              const std::string& host);
   bool PollRendezvous(CommId id, PendingRendezvous& rendezvous);
   void HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host,
                   const peer::Join& join);

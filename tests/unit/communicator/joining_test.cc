@@ -227,6 +227,34 @@ TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
   EXPECT_EQ(*roster_, Roster().roster());
 }
 
+TEST_F(JoiningTest, JoinsAtItsOwnDaemonWithoutTheNetwork) {
+  Rendezvous own(random_, clock_, *quiet_);
+  const wire::UniqueId id = own.MakeId({kHere, kPort}, "blue");
+  // Nobody listens at the address of the id.
+  Joining joining(
+      {.access = {&network_.HostNetwork(kHere), &random_, &clock_},
+       .dial = {.route = {.to = {kHere, kPort}, .connect = {}},
+                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
+                .secret = SecretOf(id),
+                .waker = &turn_},
+       .own = &own,
+       .endpoint = {kHere, kPort},
+       .relay = &relay_,
+       .most_roster_bytes = 64u << 10,
+       .log = &log_});
+  peer::Join join = JoinOf(0);
+  join.set_ranks(1);
+  joining.Add(join);
+  ASSERT_TRUE(joining.Poll().ok());
+  turn_.requested = false;
+  while (own.Poll()) {
+  }
+  EXPECT_TRUE(turn_.requested) << "the roster has arrived";
+  const auto roster = joining.Poll();
+  ASSERT_TRUE(roster.ok()) << roster.status();
+  EXPECT_TRUE(roster->has_value());
+}
+
 TEST_F(JoinedTest, RefusesRosterThatIsTooLongForTheCommunicator) {
   peer::Message message;
   message.set_roster(std::string(kMostRosterBytes, 'x'));

@@ -120,6 +120,49 @@ TEST_F(RendezvousTest, EachRosterHasAKeyOfItsOwn) {
   EXPECT_EQ(keys.size(), 3u);
 }
 
+// Its ranks join without the network, and beside those of other hosts.
+class RendezvousOfTheOwnHost : public RendezvousTest {
+ protected:
+  std::unique_ptr<PeerLink> ConnectOwn(const wire::UniqueId& id, const Secret& secret) {
+    auto connection = rendezvous_.ConnectOwn(CommId(id.comm_id), secret, {"10.0.0.1", 7400});
+    return connection == nullptr ? nullptr : std::make_unique<PeerLink>(std::move(connection));
+  }
+};
+
+TEST_F(RendezvousOfTheOwnHost, JoinsInMemory) {
+  const auto id = Make();
+  const auto own = ConnectOwn(id, SecretOf(id));
+  ASSERT_NE(own, nullptr);
+  own->Send(Join(2, 0, "h0"));
+  auto other = Connect(id, "h1");
+  other->Deliver(Join(2, 1, "h1"));
+  Run();
+  const auto received = own->Receive();
+  ASSERT_TRUE(received.ok() && received->has_value()) << received.status();
+  EXPECT_EQ(RosterIn(**received).hosts_size(), 2);
+  EXPECT_EQ(ConnectOwn(id, SecretOf(id)), nullptr) << "it is over";
+}
+
+TEST_F(RendezvousOfTheOwnHost, NeedsTheSecret) {
+  const auto id = Make();
+  Secret secret = SecretOf(id);
+  secret.back() ^= 1;
+  EXPECT_EQ(ConnectOwn(id, secret), nullptr);
+}
+
+TEST_F(RendezvousOfTheOwnHost, NeedsNoDescriptor) {
+  HostLimits limits;
+  limits[Resource::kDescriptors] = 0;
+  HostBudget budget(limits);
+  const auto id = rendezvous_.MakeId({"10.0.0.1", 7400}, "blue", budget.Of("blue", nullptr));
+  const auto own = ConnectOwn(id, SecretOf(id));
+  own->Send(Join(1, 0, "h0"));
+  Run();
+  const auto received = own->Receive();
+  ASSERT_TRUE(received.ok() && received->has_value()) << received.status();
+  EXPECT_TRUE((*received)->has_roster());
+}
+
 class RendezvousOfManyHosts : public RendezvousTest {
  protected:
   static constexpr int kHosts = kDirectReceivers + 2 * kMaxRostersAtOnce;
