@@ -71,11 +71,11 @@ TEST_F(MemoryConnectionTest, AFullStreamBlocksItsWriterUntilSomethingIsRead) {
 }
 
 TEST_F(MemoryConnectionTest, WhatWasSentBeforeTheEndIsRead) {
-  Write(*a_, "last words");
+  Write(*a_, "the rest");
   waker_of_b_.Take();
   a_.reset();
   EXPECT_EQ(waker_of_b_.Take(), 1);
-  EXPECT_EQ(Read(*b_, 100), "last words");
+  EXPECT_EQ(Read(*b_, 100), "the rest");
   EXPECT_TRUE(b_->readable()) << "the end";
   char byte;
   const iovec piece{&byte, 1};
