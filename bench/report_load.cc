@@ -79,7 +79,7 @@ class HostAgent {
     agent::v1::Register* registration = message.mutable_registration();
     registration->set_protocol(kAgentProtocol);
     registration->mutable_host()->set_name(HostName(host));
-    registration->mutable_host()->set_peer_endpoint(absl::StrCat("10.0.0.1:", host));
+    registration->mutable_host()->set_peer_endpoint(absl::StrCat("10.0.0.1:", host + 1));
     if (host % load.span == 0) {
       for (int c = 0; c < load.communicators; ++c)
         *registration->add_communicators() = AnnounceOf(c);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "controller/coordinator/registration.h"
@@ -302,6 +303,15 @@ void Coordinator::UpdateUnreachablePairs() {
     log_->Info("hosts ", pair.first, " and ", pair.second,
                " are no longer reported as unreachable for each other");
     record(kAuditReleasePair, pair, "done: no daemon reports the pair any more");
+  }
+  for (const auto& [endpoint, hosts] : changes.contested) {
+    const std::string names = absl::StrCat("hosts ", absl::StrJoin(hosts, ", "));
+    const std::string what = absl::StrCat(
+        names, " have all registered the address ", endpoint,
+        "; connections to it are no longer checked; give each daemon an address of its own "
+        "(`advertise` in mccsd's configuration)");
+    log_->Warning(what);
+    events_.Record({kAuditIgnoreEndpoint, names, absl::StrCat("done: ", what)}, now);
   }
   for (const std::string& host : changes.outdated)
     *AddMessage(state_.registry.hosts().at(host).agent).mutable_peer_hosts() =

@@ -4,11 +4,32 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/closest_word.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
+#include "base/table.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 namespace mccs {
 namespace {
+
+constexpr size_t kMaxShownEndpointBytes = 64;
+
+// Other daemons get this endpoint. One spelling for each: endpoints are compared as texts.
+absl::Status CheckPeerEndpoint(const agent::v1::Host& host) {
+  const std::string& text = host.peer_endpoint();
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(text);
+  if (endpoint.ok() && endpoint->port != 0 && IsNumericAddress(endpoint->host) &&
+      !IsWildcardAddress(endpoint->host) && ToString(*endpoint) == text) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("invalid peer endpoint '",
+                                                 Printable(CutText(text, kMaxShownEndpointBytes)),
+                                                 "' of the daemon on host ", host.name(),
+                                                 ": expected ADDRESS:PORT or [IPV6]:PORT, with a "
+                                                 "numeric address of this host; set `advertise` "
+                                                 "in mccsd's configuration"));
+}
 
 absl::Status CheckClock(const agent::v1::Register& registration, UnixNs now) {
   if (registration.unix_ns() <= 0) return absl::OkStatus();  // Not reported.
@@ -36,6 +57,7 @@ absl::Status CheckRegistration(const agent::v1::Register& registration, const Ob
                      " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
                      ") version ", registration.protocol(), "; install the same release on both"));
   }
+  MCCS_RETURN_IF_ERROR(CheckPeerEndpoint(host));
   if (now) MCCS_RETURN_IF_ERROR(CheckClock(registration, *now));
   return CheckTopologyName(host.name(), registration.topology(), objects);
 }

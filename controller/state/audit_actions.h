@@ -21,6 +21,7 @@ inline constexpr char kAuditLowerGuarantees[] = "lower-guarantees";
 inline constexpr char kAuditRestoreGuarantees[] = "restore-guarantees";
 inline constexpr char kAuditQuarantinePair[] = "quarantine-pair";  // two hosts
 inline constexpr char kAuditReleasePair[] = "release-pair";
+inline constexpr char kAuditIgnoreEndpoint[] = "ignore-endpoint";  // several hosts claim it
 
 }  // namespace mccs
 

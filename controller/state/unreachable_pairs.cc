@@ -1,5 +1,8 @@
 #include "controller/state/unreachable_pairs.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/endpoint.h"
@@ -20,7 +23,7 @@ void UnreachablePairs::AddHost(const agent::v1::Host& host) {
         added.places.push_back(ToString(Endpoint{address, own->port}));
     }
   }
-  for (const std::string& place : added.places) host_at_.emplace(place, host.name());
+  for (const std::string& place : added.places) hosts_at_[place].insert(host.name());
   for (const auto& [name, other] : hosts_) {
     if (other.unreachable.contains(host.name())) outdated_.insert(name);
   }
@@ -31,8 +34,10 @@ void UnreachablePairs::RemoveHost(const std::string& host) {
   const auto known = hosts_.find(host);
   if (known == hosts_.end()) return;
   for (const std::string& place : known->second.places) {
-    if (const auto at = host_at_.find(place); at != host_at_.end() && at->second == host)
-      host_at_.erase(at);
+    const auto at = hosts_at_.find(place);
+    if (at == hosts_at_.end()) continue;  // One of its NICs has the address of its endpoint.
+    at->second.erase(host);
+    if (at->second.empty()) hosts_at_.erase(at);
   }
   hosts_.erase(known);
   for (auto& [name, other] : hosts_) {
@@ -48,9 +53,10 @@ void UnreachablePairs::Set(const std::string& host, const agent::v1::Unreachable
   reporter.suspected.clear();
   reporter.unreachable.clear();
   for (const std::string& place : report.suspected()) {
-    if (reporter.suspected.size() == kMaxPerHost) break;
-    const auto at = host_at_.find(place);
-    if (at != host_at_.end() && at->second != host) reporter.suspected.insert(at->second);
+    for (const std::string& claimant : ClaimantsOf(place)) {
+      if (reporter.suspected.size() == kMaxPerHost) break;
+      if (claimant != host) reporter.suspected.insert(claimant);
+    }
   }
   for (const agent::v1::UnreachableHost& peer : report.unreachable()) {
     if (reporter.unreachable.size() == kMaxPerHost) break;
@@ -78,6 +84,7 @@ UnreachablePairs::Changes UnreachablePairs::Update(MonotonicNs now) {
     }
   }
   Changes changes;
+  UpdateContested(&changes);
   const auto add = [&](const HostPair& pair, std::vector<HostPair>* to) {
     to->push_back(pair);
     outdated_.insert(pair.first);
@@ -96,26 +103,58 @@ UnreachablePairs::Changes UnreachablePairs::Update(MonotonicNs now) {
   return changes;
 }
 
+const std::set<std::string>& UnreachablePairs::ClaimantsOf(const std::string& place) const {
+  static const std::set<std::string> kNone;
+  const auto at = hosts_at_.find(place);
+  return at != hosts_at_.end() ? at->second : kNone;
+}
+
+void UnreachablePairs::UpdateContested(Changes* changes) {
+  std::set<std::string> next;
+  for (const auto& [name, host] : hosts_) {
+    const std::set<std::string>& claimants = ClaimantsOf(host.endpoint);
+    if (claimants.size() < 2) continue;
+    next.insert(name);
+    if (!contested_.contains(name)) changes->contested[host.endpoint] = claimants;
+  }
+  std::set<std::string> changed;
+  std::ranges::set_symmetric_difference(contested_, next, std::inserter(changed, changed.end()));
+  contested_ = std::move(next);
+  if (changed.empty()) return;
+  for (const auto& entry : hosts_) {
+    const bool is_listed = std::ranges::any_of(changed, [&](const std::string& other) {
+      const auto& [name, host] = entry;
+      return host.suspected.contains(other) || host.unreachable.contains(other) ||
+             pairs_.contains(PairOf(name, other));
+    });
+    if (is_listed) outdated_.insert(entry.first);
+  }
+}
+
 agent::v1::PeerHosts UnreachablePairs::PeersOf(const std::string& host, MonotonicNs now) const {
   const Host& own = hosts_.at(host);
   std::map<std::string, agent::v1::PeerHost> peers;
-  const auto add = [&](const std::string& name) -> agent::v1::PeerHost& {
+  // Null: the host is not connected, or its endpoint is contested.
+  const auto add = [&](const std::string& name) -> agent::v1::PeerHost* {
+    const auto found = hosts_.find(name);
+    if (found == hosts_.end() || contested_.contains(name)) return nullptr;
     agent::v1::PeerHost& peer = peers[name];
     peer.set_host(name);
-    peer.set_peer_endpoint(hosts_.at(name).endpoint);
-    return peer;
+    peer.set_peer_endpoint(found->second.endpoint);
+    return &peer;
   };
-  for (const std::string& name : own.suspected) add(name).set_check(true);
+  for (const std::string& name : own.suspected) {
+    if (agent::v1::PeerHost* const peer = add(name)) peer->set_check(true);
+  }
   for (const auto& [name, evidence] : own.unreachable) {
-    if (hosts_.contains(name)) add(name).set_check(true);
+    if (agent::v1::PeerHost* const peer = add(name)) peer->set_check(true);
   }
   for (const auto& [pair, state] : pairs_) {
     if (pair.first != host && pair.second != host) continue;
-    const std::string& other = pair.first == host ? pair.second : pair.first;
-    if (!hosts_.contains(other)) continue;
-    agent::v1::PeerHost& peer = add(other);
-    peer.set_unreachable(Describe(pair, state));
-    peer.set_unreachable_for_ns(now - state.since);
+    agent::v1::PeerHost* const peer = add(pair.first == host ? pair.second : pair.first);
+    if (peer == nullptr) continue;
+    peer->set_unreachable(Describe(pair, state));
+    peer->set_unreachable_for_ns(now - state.since);
   }
   agent::v1::PeerHosts message;
   message.set_revision(own.report);

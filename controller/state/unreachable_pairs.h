@@ -7,6 +7,10 @@
 //
 // A daemon that reports again and again causes no more work and messages than the ticks.
 //
+// An endpoint is what a daemon has registered, without proof. If another host has registered the
+// same address and port, neither endpoint is sent: with it, one daemon could cut off the other's
+// host.
+//
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_STATE_UNREACHABLE_PAIRS_H_
 #define MCCS_CONTROLLER_STATE_UNREACHABLE_PAIRS_H_
@@ -56,11 +60,13 @@ class UnreachablePairs {
 
   struct Changes {
     std::vector<HostPair> appeared, cleared;
+    // Endpoints that are not sent from now on, with the hosts that claim them.
+    std::map<std::string, std::set<std::string>> contested;
     std::set<std::string> outdated;  // hosts whose PeerHosts have changed
   };
   // Computes the pairs from the reports.
   Changes Update(MonotonicNs now);
-  // For the daemon of `host`. REQUIRES: AddHost.
+  // For the daemon of `host`, as of the last Update. REQUIRES: AddHost.
   agent::v1::PeerHosts PeersOf(const std::string& host, MonotonicNs now) const;
 
   const std::map<HostPair, UnreachablePair>& pairs() const { return pairs_; }
@@ -71,14 +77,19 @@ class UnreachablePairs {
  private:
   struct Host {
     std::string endpoint;
-    std::vector<std::string> places;  // "address:port", keys in host_at_
+    std::vector<std::string> places;  // "address:port", keys in hosts_at_
     uint64_t report = 0;              // revision of its last report
     std::set<std::string> suspected;
     std::map<std::string, UnreachablePair::Evidence> unreachable;
   };
 
+  // The hosts that claim this "address:port", as their endpoint or by an address of a NIC.
+  const std::set<std::string>& ClaimantsOf(const std::string& place) const;
+  void UpdateContested(Changes* changes);
+
   std::map<std::string, Host> hosts_;
-  std::map<std::string, std::string> host_at_;
+  std::map<std::string, std::set<std::string>> hosts_at_;
+  std::set<std::string> contested_;  // hosts whose endpoint another host claims too
   std::map<HostPair, UnreachablePair> pairs_;
   std::set<std::string> outdated_;
   uint64_t revision_ = 0;

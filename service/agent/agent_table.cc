@@ -305,12 +305,15 @@ void AgentTable::SetUnreachableHosts(const agent::v1::UnreachableHosts& all) {
 }
 
 absl::Status AgentTable::SetPeerHosts(const agent::v1::PeerHosts& list) {
+  absl::Status skipped;
   PeerHosts peers{.revision = list.revision(), .hosts = {}};
   for (const agent::v1::PeerHost& peer : list.hosts()) {
     const absl::StatusOr<Endpoint> at = ParseEndpoint(peer.peer_endpoint());
     if (!at.ok() || !IsNumericAddress(at->host)) {
-      return absl::InvalidArgumentError(absl::StrCat("invalid endpoint '", peer.peer_endpoint(),
-                                                     "' of the daemon on host ", peer.host()));
+      skipped.Update(absl::InvalidArgumentError(
+          absl::StrCat("invalid endpoint '", peer.peer_endpoint(), "' of the daemon on host ",
+                       peer.host(), "; the other hosts of the list are used")));
+      continue;
     }
     peers.hosts.push_back({.host = peer.host(),
                            .at = *at,
@@ -320,7 +323,7 @@ absl::Status AgentTable::SetPeerHosts(const agent::v1::PeerHosts& list) {
   }
   has_peer_hosts_ = !peers.hosts.empty();
   peer_hosts_ = std::move(peers);
-  return absl::OkStatus();
+  return skipped;
 }
 
 void AgentTable::AddStateRequest(uint64_t request_id) {

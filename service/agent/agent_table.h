@@ -95,8 +95,8 @@ class AgentTable {
 
   // Each new stream gets it again.
   void SetUnreachableHosts(const agent::v1::UnreachableHosts& all);
-  // Stores the list for TakePeerHosts; replaces an earlier one. kInvalidArgument: an endpoint in it
-  // is none.
+  // Stores the list for TakePeerHosts; replaces an earlier one. kInvalidArgument: a host of the
+  // list has an invalid endpoint and is left out.
   absl::Status SetPeerHosts(const agent::v1::PeerHosts& list);
   std::optional<PeerHosts> TakePeerHosts() { return std::exchange(peer_hosts_, std::nullopt); }
 

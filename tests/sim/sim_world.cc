@@ -132,7 +132,10 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
   return strategy;
 }
 
-std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
+std::string SimAddress(int host, int nic) {
+  constexpr int kPerNetwork = 254;
+  return absl::StrCat("10.", host / kPerNetwork, ".", nic, ".", host % kPerNetwork + 1);
+}
 
 std::string SimHostName(int host) { return absl::StrCat("h", host); }
 

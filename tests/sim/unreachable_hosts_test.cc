@@ -104,6 +104,23 @@ TEST_F(SimUnreachableHosts, TheNextJobRunsAroundThePair) {
   }
 }
 
+// It reports all other hosts, so that each of them gets an entry with that endpoint.
+TEST_F(SimUnreachableHosts, ADaemonWithTheEndpointOfAnotherCutsOffNobody) {
+  ControllerLink& liar =
+      control_->AddHost(4, {.pod = "", .rack = "", .host = "liar"},
+                        ToString(Endpoint{SimAddress(2), kSimPort}), world_.clock());
+  world_.RunFor(kNsPerSec);
+  agent::v1::UnreachableHosts report;
+  report.set_revision(1);
+  for (const char* host : {"h0", "h1", "h3"}) report.add_unreachable()->set_host(host);
+  liar.SetUnreachableHosts(report);
+  ASSERT_TRUE(RunUntilPairs(3));
+  world_.RunFor(kNsPerSec);
+  const auto job = Job({2, 0, 1, 3});
+  ASSERT_TRUE(job->Form());
+  EXPECT_EQ(job->Run(OpKind::kAllReduce, kElements / 4), "");
+}
+
 TEST_F(SimUnreachableHosts, HealingEndsThePair) {
   FindPair();
   const auto job = Job({0, 1, 2, 3});

@@ -24,7 +24,7 @@ Dial::Dial(const PeerAccess& access, const DialOptions& options)
       is_lane_(options.preamble.purpose == ConnectionPurpose::kLane),
       host_(options.host) {
   if (access.reachability != nullptr) {
-    status_ = access.reachability->Check(to_);
+    status_ = access.reachability->Check(to_, host_);
     if (!status_.ok()) return;
     check_at_ = access.clock->Now() + kSuspectAfterNs;
   }
@@ -53,7 +53,7 @@ absl::Status Dial::CheckPeer() {
   check_at_ = opened_ ? kNever : access_.clock->Now() + kCheckPeerEveryNs;
   if (opened_) return absl::OkStatus();
   access_.reachability->Suspect(to_);
-  return access_.reachability->Check(to_);
+  return access_.reachability->Check(to_, host_);
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {

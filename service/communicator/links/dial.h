@@ -42,7 +42,8 @@ struct DialOptions {
   DialRoute route;
   Preamble preamble;
   Secret secret{};
-  std::string host = {};   // whose daemon the peer must be, if links are secure; empty: any
+  // Whose daemon the peer must be, if links are secure, and that must be reachable; empty: any.
+  std::string host = {};
   Waker* waker = nullptr;  // of the object that polls the dial and uses the stream
 };
 

@@ -18,9 +18,9 @@ void HostReachability::Suspect(const Endpoint& at) {
   if (suspected_.size() < kMaxSuspected && suspected_.insert(ToString(at)).second) changed_ = true;
 }
 
-absl::Status HostReachability::Check(const Endpoint& at) const {
+absl::Status HostReachability::Check(const Endpoint& at, const std::string& wanted) const {
   for (const auto& [name, host] : hosts_) {
-    if (host.at != at) continue;
+    if (host.at != at || (!wanted.empty() && name != wanted)) continue;
     const bool own = !host.failure.empty() && host.unlisted_since == 0;
     const bool listed = !host.listed.empty() && means_.controller->connected();
     if (!own && !listed) continue;

@@ -54,8 +54,10 @@ class HostReachability {
   // No connection to `at` could be opened, or one was lost. No effect without a controller.
   void Suspect(const Endpoint& at);
   // kDeadlineExceeded: the host whose daemon listens at `at` and this host do not reach each other;
-  // names both, with cause, duration and remedy.
-  absl::Status Check(const Endpoint& at) const;
+  // names both, with cause, duration and remedy. `wanted`: the host whose daemon it is;
+  // empty: not known.
+  // Another host may claim the same endpoint.
+  absl::Status Check(const Endpoint& at, const std::string& wanted = "") const;
   // Check may fail for some endpoint.
   bool any() const { return !hosts_.empty(); }
 

@@ -331,7 +331,8 @@ absl::Status Forming::CheckReachable() {
   absl::Status why;
   bool waits_for_others = false;
   for (const HostIndex host : unlinked) {
-    const absl::Status status = reachability->Check(formation_.members->EndpointOf(host));
+    const absl::Status status = reachability->Check(formation_.members->EndpointOf(host),
+                                                    formation_.members->HostName(host));
     waits_for_others |= status.ok();
     why.Update(status);
   }

@@ -164,7 +164,7 @@ class AgentProbeTest : public testing::Test {
     options.last_retry_ns = 50 * kNsPerMs;
     options.prober = std::move(prober);
     agent_ = std::make_unique<Agent>(std::move(options), log_.get());
-    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "h0:7400"};
+    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "10.0.0.1:7400"};
     ASSERT_TRUE(agent_->Start(host).ok());
   }
 

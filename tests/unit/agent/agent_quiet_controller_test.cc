@@ -78,7 +78,7 @@ class AgentWithAQuietController : public testing::Test {
                                                   .first_retry_ns = 10 * kNsPerMs,
                                                   .last_retry_ns = 50 * kNsPerMs},
                                      log_.get());
-    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "h0:7400"};
+    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "10.0.0.1:7400"};
     ASSERT_TRUE(agent_->Start(host).ok());
     ASSERT_TRUE(Eventually([&] { return agent_->connected(); }));
   }

@@ -208,10 +208,10 @@ TEST(AgentRoundTrip, RejectsTheSecondDaemonOfAName) {
                 .wake = {},
                 .first_retry_ns = 10 * kNsPerMs},
                &log);
-  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
+  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "10.0.9.9:1"};
   ASSERT_TRUE(second.Start(host).ok());
   EXPECT_TRUE(Eventually([&] {
-    return log.text().find("give the one at elsewhere:1") != std::string::npos;
+    return log.text().find("give the one at 10.0.9.9:1") != std::string::npos;
   })) << log.text();
   EXPECT_FALSE(second.connected());
   EXPECT_TRUE(first->connected());
@@ -241,10 +241,11 @@ TEST(AgentRoundTrip, RejectsWrongClockAndWrongTopologyWithAReason) {
               .first_retry_ns = 10 * kNsPerMs},
              &log_of_lost);
   ASSERT_TRUE(
-      late.Start({.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "h1:1"}).ok());
+      late.Start({.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "10.0.0.1:1"})
+          .ok());
   ASSERT_TRUE(lost.Start({.inventory = {},
                           .position = {"", "", "h2"},
-                          .peer_endpoint = "h2:1",
+                          .peer_endpoint = "10.0.0.2:1",
                           .topology = "elsewhere"})
                   .ok());
   EXPECT_TRUE(Eventually(

@@ -416,7 +416,6 @@ TEST_F(AgentTableTest, SendsUnreachableHostsOnEachStreamAndTakesTheNewestList) {
   list.set_revision(3);
   list.add_hosts()->set_peer_endpoint("a name:7400");
   EXPECT_TRUE(absl::IsInvalidArgument(table_.SetPeerHosts(list)));
-  EXPECT_FALSE(table_.TakePeerHosts().has_value());
   list.mutable_hosts(0)->set_peer_endpoint("10.0.0.1:7400");
   EXPECT_TRUE(table_.SetPeerHosts(list).ok());
   EXPECT_TRUE(table_.has_updates());
@@ -429,6 +428,20 @@ TEST_F(AgentTableTest, SendsUnreachableHostsOnEachStreamAndTakesTheNewestList) {
   const std::optional<PeerHosts> of_new_stream = table_.TakePeerHosts();
   ASSERT_TRUE(of_new_stream.has_value()) << "earlier pairs are no longer known";
   EXPECT_TRUE(of_new_stream->hosts.empty());
+}
+
+// One daemon with an invalid endpoint must not keep the others from this one.
+TEST_F(AgentTableTest, AnInvalidEndpointHidesNoOtherHost) {
+  agent::v1::PeerHosts list;
+  for (const char* endpoint : {"garbage", "10.0.0.1:7400", "name:7400"})
+    list.add_hosts()->set_peer_endpoint(endpoint);
+  const absl::Status skipped = table_.SetPeerHosts(list);
+  EXPECT_TRUE(absl::IsInvalidArgument(skipped));
+  EXPECT_THAT(std::string(skipped.message()), testing::HasSubstr("invalid endpoint 'garbage'"));
+  const std::optional<PeerHosts> taken = table_.TakePeerHosts();
+  ASSERT_TRUE(taken.has_value());
+  ASSERT_EQ(taken->hosts.size(), 1u);
+  EXPECT_EQ(ToString(taken->hosts[0].at), "10.0.0.1:7400");
 }
 
 TEST_F(AgentTableTest, TakesTheKeyOnce) {

@@ -38,7 +38,7 @@ TEST(AgentVitals, AnIdleEngineIsReadyAndAStuckOneIsStuckUntilItTakesTurns) {
       log.get());
   const AgentHost host{.inventory = {.name = "h1", .nics = {}, .gpus = {}},
                        .position = {"p1", "r1", "h1"},
-                       .peer_endpoint = "h1:7400"};
+                       .peer_endpoint = "10.0.0.1:7400"};
   ASSERT_TRUE(agent
                   .Start(host, {.engine_turns = [&] { return engine.turns.load(); },
                                 .certificate_end_s = [] { return int64_t{1'800'000'000}; }})

@@ -21,6 +21,7 @@
 #include "controller/api/server.h"
 #include "controller/store/memory_store.h"
 #include "service/agent/agent.h"
+#include "tests/unit/controller/agent_messages.h"
 
 namespace mccs {
 
@@ -106,7 +107,7 @@ class LoopbackController {
 
 class TestAgent {
  public:
-  // `peer_endpoint`: empty: NAME:7400.
+  // `peer_endpoint`: empty: EndpointOf(name).
   TestAgent(const std::string& controller, const std::string& name, const std::string& rack = "r1",
             const std::string& peer_endpoint = "")
       : log_(MakeNullLog()),
@@ -118,7 +119,7 @@ class TestAgent {
                log_.get()) {
     AgentHost host{.inventory = {.name = name, .nics = {}, .gpus = {{0, "0000:1b:00.0"}}},
                    .position = {"p1", rack, name},
-                   .peer_endpoint = peer_endpoint.empty() ? name + ":7400" : peer_endpoint};
+                   .peer_endpoint = peer_endpoint.empty() ? EndpointOf(name) : peer_endpoint};
     started_ = agent_.Start(host);
   }
 

@@ -169,6 +169,13 @@ TEST_F(HostReachabilityTest, ThePairsOfOtherReportsHoldWhileTheControllerIsConne
   EXPECT_FALSE(reachability_.any());
 }
 
+TEST_F(HostReachabilityTest, AHostWithTheEndpointOfAnotherCutsOffOnlyItself) {
+  Answer("hosts h0 and h1: h1 cannot connect to h0: no answer", /*check=*/false);
+  reachability_.Poll();
+  EXPECT_TRUE(reachability_.Check(at_, "h2").ok()) << reachability_.Check(at_, "h2");
+  EXPECT_FALSE(reachability_.Check(at_, "h1").ok());
+}
+
 TEST_F(HostReachabilityTest, AHostThatIsNotConnectedIsForgottenLater) {
   FindUnreachable();
   controller_.lists.push_back({.revision = controller_.report.revision(), .hosts = {}});

@@ -2,6 +2,7 @@
 #ifndef MCCS_TESTS_UNIT_CONTROLLER_AGENT_MESSAGES_H_
 #define MCCS_TESTS_UNIT_CONTROLLER_AGENT_MESSAGES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,20 @@
 
 namespace mccs {
 
+// A numeric endpoint that differs from those of other names.
+inline std::string EndpointOf(const std::string& name) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  return "11." + std::to_string(hash >> 24) + "." + std::to_string(hash >> 16 & 255) + "." +
+         std::to_string(hash & 255) + ":" + std::to_string(7400 + (hash >> 8 & 255));
+}
+
 inline agent::v1::Host MakeHost(const std::string& name, const std::string& rack = "",
                                 const std::string& endpoint = "") {
   agent::v1::Host host;
   host.set_name(name);
   host.mutable_position()->set_rack(rack);
-  host.set_peer_endpoint(endpoint.empty() ? name + ":7400" : endpoint);
+  host.set_peer_endpoint(endpoint.empty() ? EndpointOf(name) : endpoint);
   host.set_version("test");
   for (int gpu = 0; gpu < 2; ++gpu) host.add_gpus()->set_index(gpu);
   return host;

@@ -7,6 +7,7 @@ namespace mccs {
 namespace registration_test {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class RegistrationTest : public CoordinatorTest {
  protected:
@@ -39,6 +40,27 @@ TEST_F(RegistrationTest, TheLargestTimesAreRejectedToo) {
   ExpectEnded(Send(kFirst, RegistrationOf("h0", std::numeric_limits<int64_t>::max())), kFirst,
               "ahead of");
   ExpectEnded(Send(kSecond, RegistrationOf("h0", 1)), kSecond, "behind");
+}
+
+// Other daemons get the endpoint.
+TEST_F(RegistrationTest, RejectsAnEndpointThatIsNoNumericAddressWithAPort) {
+  uint64_t agent = 100;
+  const auto answer = [&](const std::string& endpoint) {
+    agent::v1::FromAgent message = RegistrationOf("h0", 0);
+    message.mutable_registration()->mutable_host()->set_peer_endpoint(endpoint);
+    return Send(AgentKey{++agent}, message);
+  };
+  for (const char* endpoint :
+       {"", "garbage", "h1:7400", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:07400",
+        "[10.0.0.1]:7400", "0.0.0.0:7400", "[::]:7400", "::1:7400", "10.0.0.1:7400\n"}) {
+    SCOPED_TRACE(endpoint);
+    const std::vector<Outgoing> out = answer(endpoint);
+    ExpectEnded(out, AgentKey{agent}, "invalid peer endpoint '");
+    EXPECT_THAT(out[0].end.message(), HasSubstr("set `advertise` in mccsd's configuration"));
+    EXPECT_THAT(out[0].end.message(), Not(HasSubstr("\n")));
+  }
+  answer("[fd00::1]:7400");
+  EXPECT_EQ(StateOf(0), "ready");
 }
 
 TEST_F(RegistrationTest, RejectsAnUnknownTopologyUntilItExists) {

@@ -42,11 +42,20 @@ class UnreachablePairsTest : public testing::Test {
     for (int h = 0; h < hosts; ++h) Add(h);
   }
   void Add(int h) {
+    Add(absl::StrCat("h", h), absl::StrCat("10.0.0.", h, ":7400"), absl::StrCat("10.1.0.", h));
+  }
+  void Add(const std::string& name, const std::string& endpoint, const std::string& address) {
     agent::v1::Host host;
-    host.set_name(absl::StrCat("h", h));
-    host.set_peer_endpoint(absl::StrCat("10.0.0.", h, ":7400"));
-    host.add_nics()->add_addresses(absl::StrCat("10.1.0.", h));
+    host.set_name(name);
+    host.set_peer_endpoint(endpoint);
+    host.add_nics()->add_addresses(address);
     pairs_.AddHost(host);
+  }
+  std::vector<std::string> ListOf(const std::string& host) {
+    std::vector<std::string> names;
+    const agent::v1::PeerHosts list = pairs_.PeersOf(host, 100);
+    for (const agent::v1::PeerHost& peer : list.hosts()) names.push_back(peer.host());
+    return names;
   }
 
   UnreachablePairs pairs_;
@@ -96,6 +105,58 @@ TEST_F(UnreachablePairsTest, ADaemonCanOnlyCutOffItself) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\n")));
   EXPECT_LT(text.size(), 2 * UnreachablePairs::kMaxCauseBytes);
+}
+
+// Otherwise a daemon with the endpoint of h2 that reports h0 makes h0 reject connections to h2.
+TEST_F(UnreachablePairsTest, AnEndpointThatTwoHostsClaimIsInNoList) {
+  pairs_.Set("h3", ReportOf({"h1"}), 5);
+  pairs_.Update(5);
+  for (const auto& [endpoint, address] :
+       {std::pair("10.0.0.2:7400", "10.1.0.3"), std::pair("10.1.0.2:7400", "10.1.0.3")}) {
+    SCOPED_TRACE(endpoint);
+    Add("h3", endpoint, address);
+    pairs_.Set("h3", ReportOf({"h0", "h1"}), 10);
+    const UnreachablePairs::Changes changes = pairs_.Update(10);
+    ASSERT_THAT(changes.contested, ElementsAre(Key(endpoint)));
+    EXPECT_THAT(changes.contested.at(endpoint), ElementsAre("h2", "h3"));
+    EXPECT_THAT(pairs_.pairs(), SizeIs(2)) << "it cuts off only itself";
+    EXPECT_THAT(ListOf("h0"), IsEmpty());
+    EXPECT_THAT(ListOf("h1"), IsEmpty());
+    pairs_.Set("h3", ReportOf({"h0", "h1"}), 20);
+    EXPECT_THAT(pairs_.Update(20).contested, IsEmpty()) << "reported once";
+    Add(3);
+    pairs_.Set("h3", ReportOf({"h0", "h1"}), 30);
+    EXPECT_THAT(pairs_.Update(30).outdated, testing::IsSupersetOf({"h0", "h1"}));
+    EXPECT_THAT(ListOf("h0"), ElementsAre("h3"));
+  }
+}
+
+TEST_F(UnreachablePairsTest, AHostWhoseEndpointAnotherOneClaimsIsNotInLists) {
+  pairs_.Set("h0", ReportOf({"h2"}), 10);
+  pairs_.Update(10);
+  EXPECT_THAT(ListOf("h0"), ElementsAre("h2"));
+  Add("h3", "10.0.0.3:7400", "10.0.0.2");  // by an address of a NIC, at the same port
+  EXPECT_THAT(pairs_.Update(20).outdated, ElementsAre("h0"));
+  EXPECT_THAT(ListOf("h0"), IsEmpty());
+  EXPECT_THAT(ListOf("h2"), ElementsAre("h0"));
+  pairs_.RemoveHost("h3");
+  EXPECT_THAT(pairs_.Update(30).outdated, ElementsAre("h0"));
+  EXPECT_THAT(ListOf("h0"), ElementsAre("h2"));
+}
+
+// An address of a NIC that several hosts have, such as that of a bridge, hides none of them.
+TEST_F(UnreachablePairsTest, AllHostsWithASuspectedAddressAreChecked) {
+  Add("h2", "10.0.0.2:7400", "172.17.0.1");
+  Add("h3", "10.0.0.3:7400", "172.17.0.1");
+  agent::v1::UnreachableHosts report;
+  report.add_suspected("172.17.0.1:7400");
+  pairs_.Set("h0", report, 10);
+  EXPECT_THAT(pairs_.Update(10).contested, IsEmpty());
+  EXPECT_THAT(ListOf("h0"), ElementsAre("h2", "h3"));
+  pairs_.RemoveHost("h2");
+  pairs_.Set("h0", report, 20);
+  pairs_.Update(20);
+  EXPECT_THAT(ListOf("h0"), ElementsAre("h3"));
 }
 
 class ManyHostsTest : public UnreachablePairsTest {
@@ -296,6 +357,22 @@ TEST_F(ShownPairsTest, OperatorsSeeThePairUntilItIsReachable) {
   events = coordinator_.TakeEvents();
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].action, "release-pair");
+}
+
+TEST_F(ShownPairsTest, AnEndpointOfSeveralHostsIsInTheAuditLogOnce) {
+  coordinator_.TakeEvents();
+  Send(kThird, Registration(MakeHost("h2", "", EndpointOf("h1"))));
+  Tick();
+  const std::vector<ControllerEvent> events = coordinator_.TakeEvents();
+  const auto ignored = std::ranges::find(events, "ignore-endpoint", &ControllerEvent::action);
+  ASSERT_NE(ignored, events.end());
+  EXPECT_EQ(ignored->objects, "hosts h1, h2");
+  EXPECT_THAT(ignored->outcome, Mentions("h1, h2", EndpointOf("h1"), "advertise"));
+  Report(kThird, {"h0"});
+  Tick();
+  EXPECT_EQ(
+      std::ranges::count(coordinator_.TakeEvents(), "ignore-endpoint", &ControllerEvent::action),
+      0);
 }
 
 TEST_F(ShownPairsTest, ReportsWithoutEndCauseNoMoreMessagesThanTicks) {
