@@ -84,7 +84,8 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
                      state_.clocks.Read(host, now));
       break;
     case agent::v1::FromAgent::kNamedRendezvous:
-      named_rendezvous_.Set(host, body.named_rendezvous());
+      if (const absl::Status all = named_rendezvous_.Set(host, body.named_rendezvous()); !all.ok())
+        log_->Warning(std::string(all.message()));
       break;
     case agent::v1::FromAgent::kUnreachableHosts:
       state_.unreachable.Set(host, body.unreachable_hosts(), now);

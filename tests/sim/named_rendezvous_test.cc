@@ -1,15 +1,21 @@
 // NCCL_COMM_ID in a cluster with a key: production daemons, agents and controllers.
+#include "controller/coordinator/named_rendezvous.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "service/communicator/membership/named_rendezvous.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_tenant.h"
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
 namespace named_rendezvous_test {
+
+// The controller uses all that a daemon sends.
+static_assert(NamedRendezvousTable::kMaxPerHost == kMaxNamedRendezvous);
 
 using testing::HasSubstr;
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,16 @@ using testing::IsEmpty;
 
 class NamedRendezvousTableTest : public testing::Test {
  protected:
-  void Set(const std::string& host, const std::vector<uint64_t>& open,
-           const std::vector<uint64_t>& sought = {}) {
+  absl::Status TrySet(const std::string& host, const std::vector<uint64_t>& open,
+                      const std::vector<uint64_t>& sought = {}) {
     agent::v1::NamedRendezvous all;
     for (const uint64_t id : open) all.add_open(id);
     for (const uint64_t id : sought) all.add_sought(id);
-    table_.Set(host, all);
+    return table_.Set(host, all);
+  }
+  void Set(const std::string& host, const std::vector<uint64_t>& open,
+           const std::vector<uint64_t>& sought = {}) {
+    EXPECT_TRUE(TrySet(host, open, sought).ok());
   }
   // "h1: 7 at h0".
   std::vector<std::string> Answers() {
@@ -54,14 +59,34 @@ TEST_F(NamedRendezvousTableTest, AnswersAgainIfItMoves) {
   EXPECT_THAT(Answers(), ElementsAre("h1: 7 at h2"));
 }
 
-TEST_F(NamedRendezvousTableTest, OfSeveralTheLastOneCounts) {
+// A lying daemon could compute the number of another host's rendezvous and open it as well.
+TEST_F(NamedRendezvousTableTest, OfSeveralTheFirstOneCountsWhileItIsConnected) {
   Set("h0", {7});
-  Set("h2", {7});
-  Set("h0", {7, 9});
   Set("h1", {}, {7});
-  EXPECT_THAT(Answers(), ElementsAre("h1: 7 at h2"));
-  Set("h2", {});
   EXPECT_THAT(Answers(), ElementsAre("h1: 7 at h0"));
+  Set("h2", {7});
+  Set("h3", {}, {7});
+  EXPECT_THAT(Answers(), ElementsAre("h3: 7 at h0"));
+  Set("h0", {7, 9});
+  EXPECT_THAT(Answers(), IsEmpty());
+  table_.Remove("h0");
+  EXPECT_THAT(Answers(), ElementsAre("h1: 7 at h2", "h3: 7 at h2"));
+  Set("h0", {7});
+  EXPECT_THAT(Answers(), IsEmpty());
+  Set("h2", {});
+  EXPECT_THAT(Answers(), ElementsAre("h1: 7 at h0", "h3: 7 at h0"));
+}
+
+TEST_F(NamedRendezvousTableTest, AHostHasAndSeeksABoundedNumber) {
+  std::vector<uint64_t> ids(2 * NamedRendezvousTable::kMaxPerHost);
+  std::iota(ids.begin(), ids.end(), 1);
+  const std::vector<uint64_t> allowed(ids.begin(), ids.begin() + NamedRendezvousTable::kMaxPerHost);
+  Set("h0", allowed, allowed);
+  for (const absl::Status& status : {TrySet("h0", ids, allowed), TrySet("h1", allowed, ids)}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(status));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("only the first 4096"));
+  }
+  EXPECT_EQ(Answers().size(), 2 * NamedRendezvousTable::kMaxPerHost);
 }
 
 TEST_F(NamedRendezvousTableTest, AHostThatReturnsIsAnsweredAgain) {
