@@ -259,7 +259,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   const auto counted_as = [&daemon = *daemon](const ProcessOrigin& origin) {
     return daemon.CountedAs(origin);
   };
-  declared_sockets.SetCommonOptions(daemon->wants_dma_bufs(), counted_as);
+  const auto foreign = std::make_shared<ForeignDescriptors>();  // of all sockets of the daemon
+  declared_sockets.SetCommonOptions(daemon->wants_dma_bufs(), counted_as, foreign);
   MCCS_RETURN_IF_ERROR(NameGpus(config, &inventory));
   RetainAddressesFor(listen.host, &inventory);
   if (agent != nullptr) {
@@ -280,7 +281,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                                                              .tenant = socket.tenant,
                                                              .mode = socket.mode,
                                                              .dma_bufs = daemon->wants_dma_bufs(),
-                                                             .counted_as = counted_as},
+                                                             .counted_as = counted_as,
+                                                             .foreign = foreign},
                                                             *reactor));
     daemon->AddListener(std::move(listener));
     log.Info("listening for tenants at ", socket.path, socket.tenant.empty() ? "" : " as tenant ",

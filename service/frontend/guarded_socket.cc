@@ -23,57 +23,83 @@ struct ForeignDescriptors::Shared {
 // The task of one closing thread.
 struct ForeignDescriptors::CloseTask {
   std::shared_ptr<Shared> shared;
+  std::shared_ptr<TenantCounts> tenant;
   std::vector<Descriptor> descriptors;
 };
 
 ForeignDescriptors::ForeignDescriptors() : shared_(std::make_shared<Shared>()) {}
 
-void ForeignDescriptors::CloseAsync(const std::string& tenant, std::vector<UniqueFd> descriptors) {
-  absl::erase_if(unclosed_, [](const auto& entry) { return entry.second->load() == 0; });
-  std::shared_ptr<Count>& own = unclosed_[tenant];
-  if (own == nullptr) own = std::make_shared<Count>(0);
+void ForeignDescriptors::CloseAsync(const Sender& sender, std::vector<UniqueFd> descriptors) {
+  absl::erase_if(tenants_, [](const auto& entry) {
+    const TenantCounts& counts = *entry.second.counts;
+    return counts.unclosed.load() == 0 && counts.threads.load() == 0;
+  });
+  absl::erase_if(listeners_, [](const auto& entry) { return entry.second->load() == 0; });
+  Tenant& tenant = tenants_[sender.tenant];
+  std::shared_ptr<Count>& of_listener = listeners_[sender.listener];
+  if (of_listener == nullptr) of_listener = std::make_shared<Count>(0);
   for (UniqueFd& fd : descriptors) {
     if (!fd.valid()) continue;
-    open_.push_back({fd.Release(), own});
-    own->fetch_add(1);
+    tenant.open.push_back({fd.Release(), of_listener});
+    tenant.counts->unclosed.fetch_add(1);
+    of_listener->fetch_add(1);
     shared_->unclosed.fetch_add(1);
   }
   CloseOpen();
 }
 
-bool ForeignDescriptors::IsFull(const std::string& tenant) {
-  if (shared_->unclosed.load() < kMaxPerTenant) return false;
-  CloseOpen();
-  const auto own = unclosed_.find(tenant);
-  return IsFull() || (own != unclosed_.end() && own->second->load() >= kMaxPerTenant);
+size_t ForeignDescriptors::Free() const {
+  return kMaxTotal - std::min(kMaxTotal, shared_->unclosed.load());
 }
 
-bool ForeignDescriptors::IsFull() {
-  if (shared_->unclosed.load() < kMaxTotal) return false;
+bool ForeignDescriptors::IsFull(const std::string& tenant) {
+  if (shared_->unclosed.load() < kMaxPerTenant) return false;  // Usually.
   CloseOpen();
-  return true;
+  return OfTenant(tenant) >= std::min(kMaxPerTenant, Free());
+}
+
+bool ForeignDescriptors::IsListenerFull(const std::string& listener) {
+  if (shared_->unclosed.load() < kMaxPerTenant) return false;  // Usually.
+  CloseOpen();
+  return OfListener(listener) >= Free();
+}
+
+size_t ForeignDescriptors::OfTenant(const std::string& tenant) const {
+  const auto own = tenants_.find(tenant);
+  return own != tenants_.end() ? own->second.counts->unclosed.load() : 0;
+}
+
+size_t ForeignDescriptors::OfListener(const std::string& listener) const {
+  const auto own = listeners_.find(listener);
+  return own != listeners_.end() ? own->second->load() : 0;
 }
 
 void ForeignDescriptors::CloseOpen() {
-  if (open_.empty() || shared_->running.load() >= kMaxThreads) return;
-  CloseOnThread(&open_);
+  for (auto& [name, tenant] : tenants_) {
+    if (tenant.open.empty() || tenant.counts->threads.load() >= kMaxThreadsPerTenant) continue;
+    if (shared_->running.load() >= kMaxThreads || !CloseOnThread(&tenant)) return;
+  }
 }
 
 void* ForeignDescriptors::Close(void* task) {
   const std::unique_ptr<CloseTask> own(static_cast<CloseTask*>(task));
   for (const Descriptor& descriptor : own->descriptors) {
     close(descriptor.fd);
-    descriptor.of_tenant->fetch_sub(1);
+    descriptor.of_listener->fetch_sub(1);
+    own->tenant->unclosed.fetch_sub(1);
     own->shared->unclosed.fetch_sub(1);
   }
+  own->tenant->threads.fetch_sub(1);
   own->shared->running.fetch_sub(1);
   return nullptr;
 }
 
 // Returns false, without taking the descriptors, if no thread can be created.
-bool ForeignDescriptors::CloseOnThread(std::vector<Descriptor>* descriptors) {
-  auto task = std::make_unique<CloseTask>(CloseTask{.shared = shared_, .descriptors = {}});
-  task->descriptors.swap(*descriptors);
+bool ForeignDescriptors::CloseOnThread(Tenant* tenant) {
+  auto task = std::make_unique<CloseTask>(
+      CloseTask{.shared = shared_, .tenant = tenant->counts, .descriptors = {}});
+  task->descriptors.swap(tenant->open);
+  tenant->counts->threads.fetch_add(1);
   shared_->running.fetch_add(1);
   // Only the daemon's main thread handles signals.
   const BlockedSignals blocked;
@@ -84,7 +110,8 @@ bool ForeignDescriptors::CloseOnThread(std::vector<Descriptor>* descriptors) {
     return true;
   }
   shared_->running.fetch_sub(1);
-  task->descriptors.swap(*descriptors);
+  tenant->counts->threads.fetch_sub(1);
+  task->descriptors.swap(tenant->open);
   return false;
 }
 
@@ -114,16 +141,16 @@ GuardedSocket::~GuardedSocket() {
   shutdown(fd_.get(), SHUT_RDWR);  // no further messages arrive
   TenantMessage unread;
   for (int i = 0; i < kMaxUnreadMessages; ++i) {
-    if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) break;
+    if (foreign_->IsFull(sender_.tenant) && DescriptorsAreNext()) break;
     std::vector<UniqueFd> fds;
     const ssize_t got = Take(&unread, &fds);
-    if (!fds.empty()) foreign_->CloseAsync(tenant_, std::move(fds));
+    if (!fds.empty()) foreign_->CloseAsync(sender_, std::move(fds));
     if (got < 0 || (got == 0 && !MessageIsNext())) return;
   }
   // The descriptor of the socket itself, with all that it contains.
   std::vector<UniqueFd> itself;
   itself.push_back(std::move(fd_));
-  foreign_->CloseAsync(tenant_, std::move(itself));
+  foreign_->CloseAsync(sender_, std::move(itself));
 }
 
 // A peek without room for descriptors installs none, and reports that there were some.
@@ -166,7 +193,7 @@ ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) 
 }
 
 absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
-  if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) {
+  if (foreign_->IsFull(sender_.tenant) && DescriptorsAreNext()) {
     return absl::ResourceExhaustedError(
         "cannot receive descriptors: too many descriptors of this tenant cannot be closed (sockets "
         "with SO_LINGER, files on FUSE); end the processes that block the close");
@@ -183,7 +210,7 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
         return IsMemoryFile(fd.get()) || IsGpuFile(fd.get()) || (dma_bufs_ && IsDmaBuf(fd.get()));
       });
   if (!known) {
-    foreign_->CloseAsync(tenant_, std::move(fds));
+    foreign_->CloseAsync(sender_, std::move(fds));
     if (got <= 0) return ClosedByProcess();
     return absl::InvalidArgumentError(
         "the process sent descriptors that are not memory files (memfd_create without huge "

@@ -22,7 +22,7 @@ namespace {
 constexpr int kBacklog = 1024;
 
 constexpr char kCloseHint[] =
-    " that tenants sent and that cannot be closed (sockets with SO_LINGER, files on FUSE); end the "
+    " that cannot be closed (sockets with SO_LINGER, files on FUSE); end the "
     "processes that block the close";
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
@@ -159,10 +159,10 @@ UnixListener::~UnixListener() {
 absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::Accept() {
   while (readiness_.readable) {
     // A new process may already have sent descriptors.
-    if (foreign_->IsFull()) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("socket ", options_.path, " accepts no processes: mccsd holds ",
-                       ForeignDescriptors::kMaxTotal, " descriptors", kCloseHint));
+    if (foreign_->IsListenerFull(options_.path)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "socket ", options_.path, " accepts no processes: mccsd holds ",
+          foreign_->OfListener(options_.path), " descriptors of its processes", kCloseHint));
     }
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
@@ -188,11 +188,12 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixListener::MakeChannel(UniqueF
   const std::string counted_as = options_.counted_as
                                      ? options_.counted_as({identity.tenant, identity.cgroup})
                                      : identity.tenant;
-  GuardedSocket socket(std::move(fd), counted_as, options_.dma_bufs, foreign_);
+  GuardedSocket socket(std::move(fd), {.tenant = counted_as, .listener = options_.path},
+                       options_.dma_bufs, foreign_);
   if (foreign_->IsFull(counted_as)) {
     return absl::PermissionDeniedError(
         absl::StrCat("rejected a process of tenant ", counted_as, ": mccsd holds ",
-                     ForeignDescriptors::kMaxPerTenant, " descriptors", kCloseHint));
+                     foreign_->OfTenant(counted_as), " of its descriptors", kCloseHint));
   }
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");

@@ -33,6 +33,8 @@ struct UnixListenerOptions {
   bool dma_bufs = false;             // processes may send them
   // For whom to count descriptors that processes send; empty: their `tenant`.
   std::function<std::string(const ProcessOrigin&)> counted_as = {};
+  // Of all listeners of the daemon together; null: the listener has one for itself.
+  std::shared_ptr<ForeignDescriptors> foreign = nullptr;
 };
 
 class UnixListener final : public TenantListener {
@@ -48,7 +50,11 @@ class UnixListener final : public TenantListener {
 
  private:
   UnixListener(const UnixListenerOptions& options, Reactor& reactor, UniqueFd socket)
-      : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
+      : options_(options),
+        reactor_(reactor),
+        socket_(std::move(socket)),
+        foreign_(options.foreign != nullptr ? options.foreign
+                                            : std::make_shared<ForeignDescriptors>()) {}
   // Makes the channel to the process that has connected; errors as for Accept.
   absl::StatusOr<std::unique_ptr<TenantChannel>> MakeChannel(UniqueFd socket);
 
@@ -56,7 +62,7 @@ class UnixListener final : public TenantListener {
   Reactor& reactor_;
   UniqueFd socket_;
   Readiness readiness_;
-  const std::shared_ptr<ForeignDescriptors> foreign_ = std::make_shared<ForeignDescriptors>();
+  const std::shared_ptr<ForeignDescriptors> foreign_;
 };
 
 }  // namespace mccs

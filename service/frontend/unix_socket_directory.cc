@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<TenantListener>> UnixSocketDirectory::Open(
                                             .uid = socket.uid,
                                             .gid = socket.gid,
                                             .dma_bufs = dma_bufs_,
-                                            .counted_as = counted_as_},
+                                            .counted_as = counted_as_,
+                                            .foreign = foreign_},
                                            reactor_));
   return listener;
 }

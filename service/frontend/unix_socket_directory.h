@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/reactor.h"
 #include "service/frontend/declared_sockets.h"
+#include "service/frontend/guarded_socket.h"
 
 namespace mccs {
 
@@ -27,10 +28,11 @@ class UnixSocketDirectory final : public SocketDirectory {
       : path_(std::move(path)), reactor_(reactor) {}
 
   // Sets what sockets from now on have, besides what their Tenants say: UnixListenerOptions.
-  void SetCommonOptions(bool dma_bufs,
-                        std::function<std::string(const ProcessOrigin&)> counted_as) {
+  void SetCommonOptions(bool dma_bufs, std::function<std::string(const ProcessOrigin&)> counted_as,
+                        std::shared_ptr<ForeignDescriptors> foreign) {
     dma_bufs_ = dma_bufs;
     counted_as_ = std::move(counted_as);
+    foreign_ = std::move(foreign);
   }
 
   // kPermissionDenied: a directory that others could change. Other errors as of UnixListener::Open.
@@ -45,6 +47,7 @@ class UnixSocketDirectory final : public SocketDirectory {
   Reactor& reactor_;
   bool dma_bufs_ = false;
   std::function<std::string(const ProcessOrigin&)> counted_as_;
+  std::shared_ptr<ForeignDescriptors> foreign_;
 };
 
 }  // namespace mccs

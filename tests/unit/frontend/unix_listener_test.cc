@@ -191,6 +191,8 @@ class LingeringSocket {
     }
   }
   static constexpr int kLingerS = 5;
+  // The receiver has the last descriptor.
+  UniqueFd Take() { return std::move(fd_); }
   // Then only the receiver has it.
   void SendAway(int channel, int copies = 1) {
     SendDescriptors(channel, fd_.get(), copies);
@@ -216,6 +218,30 @@ class Stopwatch {
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+void RaiseDescriptorLimit() {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::max<rlim_t>(files.rlim_cur, ForeignDescriptors::kMaxTotal + 1024);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+std::vector<UniqueFd> Copies(size_t count) {
+  std::vector<UniqueFd> copies(count);
+  const UniqueFd file(memfd_create("copied", MFD_CLOEXEC));
+  for (UniqueFd& copy : copies) copy.Reset(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+  return copies;
+}
+
+// Uses all threads of the tenant.
+void BlockThreads(ForeignDescriptors& foreign, const ForeignDescriptors::Sender& sender,
+                  std::vector<LingeringSocket>* slow) {
+  for (LingeringSocket& each : *slow) {
+    std::vector<UniqueFd> one;
+    one.push_back(each.Take());
+    foreign.CloseAsync(sender, std::move(one));
+  }
+}
 
 TEST_F(ConnectedProcessTest, AForeignDescriptorEndsItsSessionAndBlocksNoOther) {
   LingeringSocket slow;
@@ -255,12 +281,9 @@ TEST_F(ConnectedProcessTest, UnreadMessagesDoNotBlockTheClose) {
 // Otherwise it would fill the daemon's descriptor table with messages and connections.
 TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   constexpr int kOfAMessage = 253;
-  constexpr int kThreads = ForeignDescriptors::kMaxThreads;
+  constexpr int kThreads = ForeignDescriptors::kMaxThreadsPerTenant;
   constexpr int kMessages = (ForeignDescriptors::kMaxPerTenant - kThreads) / kOfAMessage + 1;
-  rlimit files{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
-  files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 2 * ForeignDescriptors::kMaxPerTenant);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  RaiseDescriptorLimit();
   ASSERT_TRUE(Open().ok());
   const UniqueFd inside = Connect(path_);
   const auto talks_on = Accept();
@@ -288,8 +311,8 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   reactor_->Wait(kTimeoutNs);
   const auto rejected = listener_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(rejected.status()));
-  EXPECT_THAT(rejected.status().message(),
-              testing::HasSubstr("mccsd holds 1024 descriptors that tenants sent"));
+  EXPECT_THAT(std::string(rejected.status().message()),
+              testing::ContainsRegex("mccsd holds 1[0-9]{3} of its descriptors that cannot be"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
@@ -306,6 +329,56 @@ TEST_F(UnixListenerTest, RejectsATenantWithTooManyDescriptors) {
   }
   EXPECT_NE(welcome, nullptr);
   EXPECT_TRUE(watch.IsShort());
+}
+
+// A tenant may have several sockets.
+TEST_F(UnixListenerTest, TheSocketsOfATenantShareItsLimit) {
+  RaiseDescriptorLimit();
+  const auto foreign = std::make_shared<ForeignDescriptors>();
+  std::vector<LingeringSocket> slow(ForeignDescriptors::kMaxThreadsPerTenant);
+  BlockThreads(*foreign, {"blue", "elsewhere"}, &slow);
+  foreign->CloseAsync({"blue", "elsewhere"}, Copies(ForeignDescriptors::kMaxPerTenant));
+  for (const std::string tenant : {"blue", "red"}) {
+    auto listener =
+        UnixListener::Open({.path = path_, .tenant = tenant, .foreign = foreign}, *reactor_);
+    ASSERT_TRUE(listener.ok());
+    listener_ = *std::move(listener);
+    const UniqueFd client = Connect(path_);
+    reactor_->Wait(kTimeoutNs);
+    EXPECT_EQ(absl::IsPermissionDenied(listener_->Accept().status()), tenant == "blue");
+    listener_.reset();
+  }
+}
+
+TEST(ForeignDescriptorsTest, ATenantLeavesThreadsAndDescriptorsForOthers) {
+  RaiseDescriptorLimit();
+  ForeignDescriptors foreign;
+  const Stopwatch watch;
+  std::vector<LingeringSocket> slow(ForeignDescriptors::kMaxThreadsPerTenant);
+  BlockThreads(foreign, {"blue", "a"}, &slow);
+  foreign.CloseAsync({"blue", "a"}, Copies(ForeignDescriptors::kMaxPerTenant));
+  EXPECT_TRUE(foreign.IsFull("blue"));
+  EXPECT_FALSE(foreign.IsFull("red"));
+  foreign.CloseAsync({"red", "a"}, Copies(100));
+  while (foreign.OfTenant("red") > 0 && watch.IsShort()) sched_yield();
+  EXPECT_EQ(foreign.OfTenant("red"), 0u) << "closed by a thread of its own";
+  EXPECT_GE(foreign.OfTenant("blue"), ForeignDescriptors::kMaxPerTenant);
+}
+
+// Each process that is rejected costs one until it closes, on the socket to which it connects.
+TEST(ForeignDescriptorsTest, NoSocketUsesUpTheWhole) {
+  RaiseDescriptorLimit();
+  ForeignDescriptors foreign;
+  std::vector<LingeringSocket> slow(ForeignDescriptors::kMaxThreadsPerTenant);
+  BlockThreads(foreign, {"blue", "a"}, &slow);
+  for (const std::string listener : {"a", "b", "c"}) {
+    EXPECT_FALSE(foreign.IsListenerFull(listener));
+    while (!foreign.IsListenerFull(listener)) foreign.CloseAsync({"blue", listener}, Copies(1));
+  }
+  EXPECT_NEAR(static_cast<double>(foreign.OfListener("a")), ForeignDescriptors::kMaxTotal / 2, 1);
+  EXPECT_LE(foreign.OfTenant("blue"), ForeignDescriptors::kMaxTotal);
+  EXPECT_FALSE(foreign.IsListenerFull("d"));
+  EXPECT_FALSE(foreign.IsFull("red"));
 }
 
 // Such a message reads like the end of the connection.
