@@ -21,15 +21,23 @@ constexpr char kCdiVersion[] = "0.5.0";
 constexpr char kContainerDirectory[] = "/run/mccs";
 constexpr int kIndent = 2;
 
-// Device names may have what names of Tenants may; other names get '_' in place of other
-// characters.
-std::string DeviceName(std::string name) {
+bool IsAlphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// The characters that names of Tenants may have; those of the configuration get '_' in place of
+// others, and a letter or digit in front.
+std::string BaseName(std::string name) {
   for (char& c : name) {
-    const bool ordinary = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    if (!ordinary) c = '_';
+    if (!IsAlphanumeric(c) && c != '_' && c != '-' && c != '.') c = '_';
   }
-  return name;
+  return name.empty() || !IsAlphanumeric(name.front()) ? absl::StrCat("0", name) : name;
+}
+
+// Device names may have ':', but base names do not: so no two devices have the same name. Device
+// names end with a letter or a digit.
+std::string DeviceName(const std::string& base, int number) {
+  return number == 1 && IsAlphanumeric(base.back()) ? base : absl::StrCat(base, ":", number);
 }
 
 // A mount that cannot be written. Connecting to a socket writes nothing.
@@ -62,14 +70,11 @@ absl::StatusOr<std::vector<CdiSocket>> CdiSockets(const Config& config) {
   std::vector<CdiSocket> sockets;
   std::map<std::string, int> names;
   const auto add = [&](const std::string& name, const std::string& path) {
-    const std::string device = DeviceName(name);
-    const int number = ++names[device];
-    sockets.push_back(
-        {.name = number == 1 ? device : absl::StrCat(device, "-", number), .path = path});
+    const std::string base = BaseName(name);
+    sockets.push_back({.name = DeviceName(base, ++names[base]), .path = path});
   };
   for (const TenantSocket& socket : config.sockets) add(socket.tenant, socket.path);
-  const absl::StatusOr<agent::v1::Tenants> tenants =
-      ReadTenantsFile(config.TenantsFile());
+  const absl::StatusOr<agent::v1::Tenants> tenants = ReadTenantsFile(config.TenantsFile());
   if (!tenants.ok() && !absl::IsNotFound(tenants.status())) return tenants.status();
   if (tenants.ok() && !config.socket_dir.empty()) {
     for (const agent::v1::Tenant& tenant : tenants->tenants()) {

@@ -16,7 +16,8 @@ namespace mccs {
 inline constexpr char kCdiKind[] = "mccs/socket";
 
 struct CdiSocket {
-  std::string name;    // of the device: the Tenant's, or "default"
+  // Of the device: the Tenant's, or "default"; of its later sockets with ":" and a number. Unique.
+  std::string name;
   std::string path;    // on the host
   bool alone = false;  // in a directory that mccsd has made for it alone
 };

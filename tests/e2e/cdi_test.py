@@ -79,7 +79,7 @@ class PrintCdi(unittest.TestCase):
                                sockets=[{"path": "/run/mccs/a.sock", "tenant": "team a"},
                                         {"path": "/srv/b/mccsd.sock", "tenant": "b"},
                                         {"path": "/srv/b2.sock", "tenant": "b"}])
-        self.assertEqual(sorted(devices), ["b", "b-2", "default", "team_a"])
+        self.assertEqual(sorted(devices), ["b", "b:2", "default", "team_a"])
         environment, mounts = devices["default"]
         self.assertEqual(environment["MCCS_SOCKET"], "/run/mccs/mccsd.sock")
         self.assertEqual(environment["LD_PRELOAD"],
@@ -89,19 +89,32 @@ class PrintCdi(unittest.TestCase):
         self.assertEqual(devices["team_a"][1]["/run/mccs/a.sock"], "/run/mccs/a.sock")
         self.assertEqual(devices["team_a"][0]["MCCS_SOCKET"], "/run/mccs/a.sock")
         self.assertEqual(devices["b"][1]["/run/mccs/mccsd.sock"], "/srv/b/mccsd.sock")
-        self.assertEqual(devices["b-2"][1]["/run/mccs/b2.sock"], "/srv/b2.sock")
+        self.assertEqual(devices["b:2"][1]["/run/mccs/b2.sock"], "/srv/b2.sock")
 
     def test_a_directory_of_one_socket_is_mounted(self):
         """The socket in it changes when mccsd restarts; a container then has the new one."""
         self.keep_tenants(("a", ["a/mccsd.sock"]), ("b", ["b.sock"]), ("c", ["c/1.sock", "c/2.sock"]),
                           ("d", ["d/d.sock"]), ("e", ["d/deep/e.sock"]))
         devices = self.devices(socket="", socket_dir="/srv/t")
-        self.assertEqual(sorted(devices), ["a", "b", "c", "c-2", "d", "e"])
+        self.assertEqual(sorted(devices), ["a", "b", "c", "c:2", "d", "e"])
         self.assertEqual(devices["a"][1]["/run/mccs"], "/srv/t/a")
         self.assertEqual(devices["a"][0]["MCCS_SOCKET"], "/run/mccs/mccsd.sock")
         self.assertEqual(devices["e"][1]["/run/mccs"], "/srv/t/d/deep")
-        for name, path in (("b", "b.sock"), ("c", "c/1.sock"), ("c-2", "c/2.sock"), ("d", "d/d.sock")):
+        for name, path in (("b", "b.sock"), ("c", "c/1.sock"), ("c:2", "c/2.sock"), ("d", "d/d.sock")):
             self.assertEqual(devices[name][1]["/run/mccs/" + path.rpartition("/")[2]], "/srv/t/" + path)
+
+    def test_names_of_devices_are_unique_and_valid(self):
+        """CDI rejects the whole file for one name that it has twice, or that ends with a dot."""
+        self.keep_tenants(("a", ["a/1.sock", "a/2.sock"]), ("a-2", ["b/1.sock"]), ("default", ["c/1.sock"]), ("d.", ["d/1.sock"]))
+        devices = self.devices(socket="/run/mccs/mccsd.sock", socket_dir="/srv/t",
+                               sockets=[{"path": "/run/mccs/1.sock", "tenant": "a:2"},
+                                        {"path": "/run/mccs/2.sock", "tenant": "-a"}])
+        self.assertEqual({name: environment["MCCS_SOCKET"] + " " + next(iter(mounts.values()))
+                          for name, (environment, mounts) in devices.items()},
+                         {"a": "/run/mccs/1.sock /srv/t/a/1.sock", "a:2": "/run/mccs/2.sock /srv/t/a/2.sock",
+                          "a-2": "/run/mccs/1.sock /srv/t/b", "a_2": "/run/mccs/1.sock /run/mccs/1.sock",
+                          "0-a": "/run/mccs/2.sock /run/mccs/2.sock", "default": "/run/mccs/1.sock /srv/t/c",
+                          "default:2": "/run/mccs/mccsd.sock /run/mccs/mccsd.sock", "d.:1": "/run/mccs/1.sock /srv/t/d"})
 
     def test_the_libraries_may_be_elsewhere(self):
         environment, mounts = self.devices("--library-dir", "/usr/lib/mccs")["default"]
