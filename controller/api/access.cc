@@ -94,6 +94,15 @@ absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
   return caller;
 }
 
+absl::Status Access::CheckIsHost(const grpc::AuthContext& context) const {
+  if (clients_ == Clients::kAnyone) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
+  if (identity.kind == Identity::Kind::kHost) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the client's certificate is of ", ToString(identity), ": a daemon needs one of spiffe://",
+      domain_, "/host/NAME; issue one with mccs-controller issue-certificate"));
+}
+
 absl::Status Access::CheckHost(const grpc::AuthContext& context, const std::string& host) const {
   if (clients_ == Clients::kAnyone) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));

@@ -47,7 +47,8 @@ class Access {
   absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context,
                                   const std::string& user) const;
 
-  // The same for an agent that registers as `host`.
+  // The same for an agent: whether it is any host of the cluster, and whether it is `host`.
+  absl::Status CheckIsHost(const grpc::AuthContext& context) const;
   absl::Status CheckHost(const grpc::AuthContext& context, const std::string& host) const;
 
  private:

@@ -113,13 +113,17 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::v1::FromAgent, a
 grpc::ServerBidiReactor<agent::v1::FromAgent, agent::v1::ToAgent>* AgentHub::Attach(
     grpc::CallbackServerContext* context) {
   std::shared_ptr<AgentStream> stream;
+  AgentKey key;
   {
     const std::lock_guard lock(mutex_);
-    const AgentKey key(++last_key_);
+    key = AgentKey(++last_key_);
     stream = std::make_shared<AgentStream>(this, key, context->auth_context());
     streams_[key] = stream;
   }
-  stream->Start();
+  // Before anything is read: a message may have 64 MiB.
+  const absl::Status allowed = access_->CheckIsHost(*context->auth_context());
+  With([&](Coordinator& c) { c.OnStreamOpened(key, context->peer(), allowed); });
+  if (allowed.ok()) stream->Start();
   return stream.get();
 }
 
@@ -136,7 +140,7 @@ void AgentHub::Handle(AgentKey key, const grpc::AuthContext& client, agent::v1::
   const bool answers = message.has_dumped() || message.has_traced();
   AgentMessage checked(std::move(message));  // before the mutex is locked
   if (checked.body.has_registration())
-    checked.valid.Update(access_->CheckHost(client, checked.body.registration().host().name()));
+    checked.refused.Update(access_->CheckHost(client, checked.body.registration().host().name()));
   With([&](Coordinator& c) { c.Handle(key, std::move(checked)); });
   if (answers) DeliverAnswers();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "controller/coordinator/registration.h"
 #include "controller/state/registry.h"
 #include "proto/agent.pb.h"
 
@@ -15,9 +16,14 @@ namespace mccs {
 
 struct AgentMessage {
   AgentMessage(agent::v1::FromAgent message)  // implicit: each message is checked
-      : body(std::move(message)), valid(Check(body)) {}
+      : body(std::move(message)), refused(CheckHostSize(body.registration())) {
+    if (refused.ok()) valid = Check(body);
+  }
 
   agent::v1::FromAgent body;
+  // An error: nothing of a registration may be stored or logged, since it is too large, or its
+  // sender has not proven that it is this host.
+  absl::Status refused;
   absl::Status valid;  // as CheckAnnounce, of all communicators that the agent announces
 
  private:

@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "controller/measurement/host_clocks.h"
 #include "controller/objects/object.h"
@@ -33,9 +32,9 @@ struct ClusterState {
   std::map<AgentKey, std::string> host_of;  // connected agents
   HostClocks clocks;
   UnreachablePairs unreachable;
-  // Rejected since they were last connected; by name and endpoint, since two daemons may use one
-  // name.
-  std::set<std::pair<std::string, std::string>> rejected;
+  // Rejected since they were last connected: the endpoints by the host's name, since two daemons
+  // may use one name.
+  std::map<std::string, std::set<std::string>> rejected;
 
   // ---- From operators ----
 

@@ -25,6 +25,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       clock_(clock),
       log_(log),
       started_(clock->Now()),
+      refusals_(*log, "address"),
       windows_(log),
       costs_(options_.calibrate_costs, log),
       probes_(log, options_.first_request_id) {
@@ -41,10 +42,16 @@ ClusterView Coordinator::View() const {
 
 // ---- Events: they change the state, and mark what is stale ----
 
+void Coordinator::OnStreamOpened(AgentKey agent, const std::string& peer,
+                                 const absl::Status& allowed) {
+  unregistered_[agent] = {.peer = peer, .since = clock_->Now()};
+  if (!allowed.ok()) Refuse(agent, allowed);
+}
+
 void Coordinator::Handle(AgentKey agent, AgentMessage message) {
   const auto known = state_.host_of.find(agent);
   if (message.body.has_registration()) {
-    HandleRegister(agent, message.body.registration(), message.valid);
+    HandleRegister(agent, message);
   } else if (known == state_.host_of.end()) {
     End(agent, absl::FailedPreconditionError("an agent's first message must be Register"));
   } else {
@@ -103,8 +110,9 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
   }
 }
 
-void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& registration,
-                                 const absl::Status& valid) {
+void Coordinator::HandleRegister(AgentKey agent, const AgentMessage& message) {
+  if (!message.refused.ok()) return Refuse(agent, message.refused);
+  const agent::v1::Register& registration = message.body.registration();
   const agent::v1::Host& host = registration.host();
   const WallClock* wall_clock = options_.wall_clock;
   if (const absl::Status status =
@@ -114,7 +122,7 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
       !status.ok()) {
     return Reject(agent, host, status);
   }
-  if (!valid.ok()) return Reject(agent, host, valid);
+  if (!message.valid.ok()) return Reject(agent, host, message.valid);
   if (state_.host_of.contains(agent)) {
     return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
   }
@@ -133,8 +141,9 @@ void Coordinator::HandleRegister(AgentKey agent, const agent::v1::Register& regi
     End(old, absl::AbortedError("the daemon opened another stream"));
   }
   state_.host_of[agent] = host.name();
+  unregistered_.erase(agent);
   state_.unreachable.AddHost(host);
-  state_.rejected.erase(std::pair(host.name(), host.peer_endpoint()));
+  state_.rejected.erase(host.name());
   state_.clocks.Remove(host.name());
   for (const agent::v1::Announce& led : registration.communicators()) {
     state_.strategies.MarkChanged(CommId(led.comm_id()));
@@ -237,6 +246,7 @@ void Coordinator::HandleEnded(const std::string& host, const agent::v1::Ended& e
 }
 
 void Coordinator::OnStreamClosed(AgentKey agent, const std::string& why) {
+  unregistered_.erase(agent);
   const auto known = state_.host_of.find(agent);
   if (known == state_.host_of.end()) return;
   log_->Warning("host ", known->second, " lost: ", why);
@@ -270,6 +280,8 @@ void Coordinator::Tick() {
   dumps_.Expire(now);
   traces_.Expire(now);
   ExpireSilentHosts();
+  ExpireUnregistered();
+  ExpireRejected();
   ExpireDisconnected();
   ExpireProposals();
   UpdateUnreachablePairs();
@@ -346,6 +358,23 @@ void Coordinator::ExpireSilentHosts() {
   }
 }
 
+void Coordinator::ExpireUnregistered() {
+  std::vector<AgentKey> silent;
+  for (const auto& [agent, stream] : unregistered_) {
+    if (clock_->Now() - stream.since > kRegistrationTimeoutNs) silent.push_back(agent);
+  }
+  for (const AgentKey agent : silent) {
+    Refuse(agent, absl::DeadlineExceededError(
+                      absl::StrCat("no registration within ", kRegistrationTimeoutNs / kNsPerSec,
+                                   " s; the daemon retries automatically")));
+  }
+}
+
+void Coordinator::ExpireRejected() {
+  for (const std::string& host : state_.registry.RemoveRejected(clock_->Now() - kRejectedTimeoutNs))
+    state_.rejected.erase(host);
+}
+
 // Others may use the released resources.
 void Coordinator::ExpireDisconnected() {
   const MonotonicNs now = clock_->Now();
@@ -368,6 +397,17 @@ void Coordinator::ExpireProposals() {
   if (state_.paused_until.size() < before) RequestPlan("failed proposals are retried");
 }
 
+void Coordinator::Refuse(AgentKey agent, const absl::Status& why) {
+  const auto known = unregistered_.find(agent);
+  const std::string peer = known != unregistered_.end() ? known->second.peer : "a connected daemon";
+  unregistered_.erase(agent);
+  // A client may use any of its ports.
+  refusals_.Write(peer.substr(0, peer.rfind(':')),
+                  absl::StrCat("agent stream from ", peer, " refused: ", why.message()),
+                  clock_->Now());
+  End(agent, why);
+}
+
 void Coordinator::Reject(AgentKey agent, const agent::v1::Host& host, const absl::Status& why) {
   const std::string text(why.message());
   if (IsFirstRejection(host)) {  // The daemon retries; only the first rejection is logged.
@@ -377,12 +417,16 @@ void Coordinator::Reject(AgentKey agent, const agent::v1::Host& host, const absl
                    clock_->Now());
   }
   state_.registry.RecordRejected(host, text, clock_->Now());
+  unregistered_.erase(agent);
   End(agent, why);
 }
 
 bool Coordinator::IsFirstRejection(const agent::v1::Host& host) {
-  if (state_.rejected.size() >= Registry::kMaxHosts) state_.rejected.clear();
-  return state_.rejected.emplace(host.name(), host.peer_endpoint()).second;
+  const auto known = state_.rejected.find(host.name());
+  if (known != state_.rejected.end() && known->second.size() >= kMaxAuditedEndpoints) return false;
+  if (known == state_.rejected.end() && state_.rejected.size() >= Registry::kMaxHosts)
+    state_.rejected.clear();
+  return state_.rejected[host.name()].insert(host.peer_endpoint()).second;
 }
 
 void Coordinator::RejectMisplacedHosts() {

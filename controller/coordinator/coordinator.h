@@ -6,6 +6,7 @@
 #ifndef MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 #define MCCS_CONTROLLER_COORDINATOR_COORDINATOR_H_
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
 #include "controller/coordinator/agent_message.h"
 #include "controller/coordinator/cluster_state.h"
@@ -88,9 +90,19 @@ class Coordinator {
   // reconnected, clocks are known, and periods for send windows are found.
   static constexpr int64_t kLiftOldLimitsAfterNs = 10 * kNsPerSec;
 
+  // A stream whose agent has not registered after this time ends. An agent closes it earlier.
+  static constexpr int64_t kRegistrationTimeoutNs = 30 * kNsPerSec;
+  // A rejected host that has never registered is forgotten after this time without an attempt.
+  static constexpr int64_t kRejectedTimeoutNs = 600 * kNsPerSec;
+  // Daemons with one host name whose rejection is logged and audited; further ones are only shown.
+  static constexpr size_t kMaxAuditedEndpoints = 4;
+
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
+  // `agent` has opened a stream from `peer`, and has sent nothing yet. `allowed`: whether this
+  // client may be an agent; an error ends the stream.
+  void OnStreamOpened(AgentKey agent, const std::string& peer, const absl::Status& allowed);
   // Handles a message of `agent`; the first must be Register. A protocol error ends the stream.
   void Handle(AgentKey agent, AgentMessage message);
   // The stream of `agent` has ended.
@@ -154,8 +166,7 @@ class Coordinator {
     bool time = false;                  // due probes, the interval of reports
   };
 
-  void HandleRegister(AgentKey agent, const agent::v1::Register& registration,
-                      const absl::Status& valid);
+  void HandleRegister(AgentKey agent, const AgentMessage& message);
   void HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message);
   void HandleHeartbeat(const std::string& host, const agent::v1::Heartbeat& beat, MonotonicNs now);
   void LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey);
@@ -173,8 +184,13 @@ class Coordinator {
   void ExpireSilentHosts();
   void ExpireDisconnected();
   void ExpireProposals();
+  void ExpireUnregistered();
+  void ExpireRejected();
+  // Ends a stream whose agent has not proven which host it is: stores nothing about it.
+  void Refuse(AgentKey agent, const absl::Status& why);
   void Reject(AgentKey agent, const agent::v1::Host& host, const absl::Status& why);
-  // Whether it is the first rejection since the host was last connected.
+  // Whether it is the first rejection of this daemon since the host was last connected, and within
+  // kMaxAuditedEndpoints.
   bool IsFirstRejection(const agent::v1::Host& host);
   // Rejects daemons whose Topology is gone, or does not have their host any more.
   void RejectMisplacedHosts();
@@ -209,6 +225,13 @@ class Coordinator {
   Log* const log_;
   const MonotonicNs started_;
   ClusterState state_;
+  // Open streams whose agent has neither registered nor been refused.
+  struct Unregistered {
+    std::string peer;  // for the log
+    MonotonicNs since = 0;
+  };
+  std::map<AgentKey, Unregistered> unregistered_;
+  LimitedWarnings refusals_;
 
   // Computed from state_: the values that agents should have.
   ViewCache view_cache_{&state_.registry, &state_.strategies, &state_.unreachable};

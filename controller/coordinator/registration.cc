@@ -1,5 +1,6 @@
 #include "controller/coordinator/registration.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,26 @@ absl::Status CheckClock(const agent::v1::Register& registration, UnixNs now) {
 }
 
 }  // namespace
+
+absl::Status CheckHostSize(const agent::v1::Register& registration) {
+  const agent::v1::Host& host = registration.host();
+  const std::pair<const char*, const std::string&> fields[] = {
+      {"the host name", host.name()},     {"`pod`", host.position().pod()},
+      {"`rack`", host.position().rack()}, {"the endpoint for peers", host.peer_endpoint()},
+      {"the version", host.version()},    {"`topology`", registration.topology()}};
+  for (const auto& [what, text] : fields) {
+    if (text.size() <= kLongestHostField) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot register the host: ", what, " is too large (", text.size(),
+        " bytes); the limit is ", kLongestHostField, " bytes: correct mccsd's configuration"));
+  }
+  if (const size_t size = host.ByteSizeLong(); size > kLargestHost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot register the host: its description is too large (", size,
+                     " bytes); the limit is ", kLargestHost, " bytes"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
                                std::optional<UnixNs> now, const std::string& version) {

@@ -3,6 +3,7 @@
 #ifndef MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
 #define MCCS_CONTROLLER_COORDINATOR_REGISTRATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,14 @@ inline constexpr uint32_t kAgentProtocol = 1;
 // Maximal difference between a host's time of day and the controller's. Longer than a registration
 // can take: an agent closes a stream without messages after 5 seconds.
 inline constexpr int64_t kClockToleranceNs = 10 * kNsPerSec;
+
+// Limits of what the controller stores of a rejected or registered host, in bytes: of each name and
+// address, and of agent.v1.Host without its communicators. A real host has some KiB.
+inline constexpr size_t kLongestHostField = 256;
+inline constexpr size_t kLargestHost = 1 << 20;
+
+// kInvalidArgument: a field is longer than the limits above. The message has none of its text.
+absl::Status CheckHostSize(const agent::v1::Register& registration);
 
 // kFailedPrecondition: another protocol version; a time of day that differs from `now` by more than
 // kClockToleranceNs (`now` absent: not checked); or a Topology name as in CheckTopologyName. The

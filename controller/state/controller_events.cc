@@ -1,18 +1,20 @@
 #include "controller/state/controller_events.h"
 
 #include "absl/strings/str_cat.h"
+#include "controller/state/audit_actions.h"
 
 namespace mccs {
 
 void ControllerEvents::Record(ControllerEvent decision, MonotonicNs now) {
-  if (decisions_.size() >= kMaxPending || !limit_.Take(now)) {
-    ++suppressed_;
+  Limit& limit = decision.action == kAuditRejectDaemon ? rejected_daemons_ : others_;
+  if (decisions_.size() >= kMaxPending || !limit.burst.Take(now)) {
+    ++limit.suppressed;
     return;
   }
-  if (suppressed_ > 0) {
-    absl::StrAppend(&decision.outcome, " (", suppressed_,
+  if (limit.suppressed > 0) {
+    absl::StrAppend(&decision.outcome, " (", limit.suppressed,
                     " earlier ones are only in the controller's log)");
-    suppressed_ = 0;
+    limit.suppressed = 0;
   }
   decisions_.push_back(std::move(decision));
 }

@@ -24,7 +24,8 @@ struct ControllerEvent {
 };
 
 // Rate limit, so that frequent events do not push operators' entries out of the log. After a burst,
-// one decision per period passes, with the number of suppressed ones.
+// one decision per period passes, with the number of suppressed ones. Rejected daemons have a limit
+// of their own: a daemon may cause them without end.
 class ControllerEvents {
  public:
   static constexpr int kBurst = 60;
@@ -36,9 +37,14 @@ class ControllerEvents {
   std::vector<ControllerEvent> Take() { return std::exchange(decisions_, {}); }
 
  private:
+  struct Limit {
+    BurstLimit burst{kBurst, kPeriodNs};
+    uint64_t suppressed = 0;
+  };
+
   std::vector<ControllerEvent> decisions_;
-  BurstLimit limit_{kBurst, kPeriodNs};
-  uint64_t suppressed_ = 0;
+  Limit rejected_daemons_;
+  Limit others_;
 };
 
 }  // namespace mccs

@@ -66,6 +66,17 @@ HostView ViewOf(const HostRecord& record) {
   return view;
 }
 
+// The names and addresses by which operators find a host that has never registered.
+agent::v1::Host NamesOf(const agent::v1::Host& host) {
+  agent::v1::Host names;
+  names.set_name(host.name());
+  names.mutable_position()->set_pod(host.position().pod());
+  names.mutable_position()->set_rack(host.position().rack());
+  names.set_peer_endpoint(host.peer_endpoint());
+  names.set_version(host.version());
+  return names;
+}
+
 // The ranks of a communicator, by host.
 struct RanksByHost {
   std::vector<std::vector<int>> gpus;         // indices of the ranks' GPUs, ascending
@@ -169,7 +180,8 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
     MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
   }
   const auto known = hosts_.find(host.name());
-  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
+  const bool is_new = known == hosts_.end() || !known->second.registered;
+  if (is_new && hosts_.size() - unregistered_ >= kMaxHosts) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many hosts: the limit is ", kMaxHosts, "; stop unused daemons"));
   }
@@ -180,7 +192,14 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
         "a daemon at ", known->second.host.peer_endpoint(), " is connected as host '", host.name(),
         "'; give the one at ", host.peer_endpoint(), " another host name"));
   }
-  hosts_[host.name()] = {host, registration.topology(), HostState::kReady, "", agent, now, now};
+  if (known != hosts_.end() && is_new) --unregistered_;
+  hosts_[host.name()] = {.host = host,
+                         .topology = registration.topology(),
+                         .why = "",
+                         .agent = agent,
+                         .since = now,
+                         .received_at = now,
+                         .registered = true};
   ++hosts_revision_;
 
   std::map<CommId, CommunicatorRecord> before;
@@ -225,14 +244,38 @@ void Registry::RecordRejected(const agent::v1::Host& host, const std::string& wh
                               MonotonicNs now) {
   if (host.name().empty()) return;
   const auto known = hosts_.find(host.name());
-  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
-  if (known != hosts_.end() && known->second.state == HostState::kReady) return;
+  if (known == hosts_.end()) {
+    if (unregistered_ >= kMaxRejectedHosts) return;
+    ++unregistered_;
+  } else if (known->second.state == HostState::kReady) {
+    return;
+  }
+  HostRecord& record = hosts_[host.name()];
   // A daemon that retries stays rejected since its first attempt.
-  const bool again = known != hosts_.end() && known->second.state == HostState::kRejected;
-  const bool same = again && IsSameMessage(known->second.host, host);
-  const MonotonicNs since = again ? known->second.since : now;
-  hosts_[host.name()] = {host, "", HostState::kRejected, why, AgentKey(), since, now};
+  const bool again = known != hosts_.end() && record.state == HostState::kRejected;
+  agent::v1::Host recorded = record.registered ? std::move(record.host) : NamesOf(host);
+  const bool same = again && (record.registered || IsSameMessage(record.host, recorded));
+  record = {.host = std::move(recorded),
+            .state = HostState::kRejected,
+            .why = why,
+            .agent = AgentKey(),
+            .since = again ? record.since : now,
+            .received_at = now,
+            .registered = record.registered};
   if (!same) ++hosts_revision_;
+}
+
+std::vector<std::string> Registry::RemoveRejected(MonotonicNs tried_before) {
+  std::vector<std::string> removed;
+  if (unregistered_ == 0) return removed;
+  std::erase_if(hosts_, [&](const auto& entry) {
+    if (entry.second.registered || entry.second.received_at >= tried_before) return false;
+    removed.push_back(entry.first);
+    return true;
+  });
+  unregistered_ -= removed.size();
+  if (!removed.empty()) ++hosts_revision_;
+  return removed;
 }
 
 void Registry::RecordMessage(const std::string& host, MonotonicNs now) {

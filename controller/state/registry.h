@@ -35,7 +35,8 @@ namespace mccs {
 using AgentKey = StrongInt<struct AgentKeyTag, uint64_t>;
 
 // kReady ──stream ended, or timeout──► kLost ──registers again──► kReady
-// kRejected: registration failed with an error; the next attempt is checked again.
+// kRejected: registration failed with an error; the next attempt is checked again. A host that has
+// never registered expires (RemoveRejected).
 enum class HostState { kReady, kLost, kRejected };
 
 struct HostRecord {
@@ -52,6 +53,7 @@ struct HostRecord {
   // If kReady: its heartbeats arrive, but its engine takes no turns.
   bool stuck = false;
   int64_t certificate_end_s = 0;  // Unix time, by the last heartbeat; 0: none, or unknown
+  bool registered = false;        // ever; else `host` has only its names and addresses
 };
 
 struct CommunicatorRecord {
@@ -110,7 +112,8 @@ struct ProposalCounts {
 
 class Registry {
  public:
-  static constexpr size_t kMaxHosts = 16384;
+  static constexpr size_t kMaxHosts = 16384;         // registered ones
+  static constexpr size_t kMaxRejectedHosts = 1024;  // that have never registered
   static constexpr size_t kMaxCommunicators = 65536;
 
   // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
@@ -118,8 +121,13 @@ class Registry {
   // or leads one of them. kResourceExhausted: too many hosts.
   // REQUIRES: CheckAnnounce accepts the communicators, here and for Announce.
   absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
-  // Records a rejected daemon, unless a ready one has that name.
+  // Records a rejected daemon, unless a ready one has that name or too many are recorded. What the
+  // host has registered before is not replaced.
+  // REQUIRES: CheckHostSize accepts the registration, and its sender has proven that it is `host`.
   void RecordRejected(const agent::v1::Host& host, const std::string& why, MonotonicNs now);
+  // Removes hosts that have never registered and have not tried since before `tried_before`.
+  // Returns their names.
+  std::vector<std::string> RemoveRejected(MonotonicNs tried_before);
   // REQUIRES for all below: `host` is registered. Messages that do not match (a report on an
   // unknown communicator) are ignored.
   void RecordMessage(const std::string& host, MonotonicNs now);
@@ -182,6 +190,7 @@ class Registry {
   void BumpRevision(CommunicatorRecord* record) { record->revision = ++revision_; }
 
   std::map<std::string, HostRecord> hosts_;
+  size_t unregistered_ = 0;  // of hosts_, that have never registered
   std::map<CommId, CommunicatorRecord> communicators_;
   ProposalCounts proposal_counts_;
   uint64_t hosts_revision_ = 0;

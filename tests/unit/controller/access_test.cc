@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 
 #include "base/check.h"
 #include "controller/api/server.h"
@@ -13,6 +14,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/trust/new_certificates.h"
 #include "tests/unit/trust/token_provider.h"
@@ -86,6 +88,22 @@ class AccessTest : public testing::Test {
     return stream->Finish().error_message();
   }
 
+  // Opens an agent's stream, sends nothing, and returns the reason why the controller ends it.
+  static std::string WhyNoStream(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    const auto stream = agent::v1::AgentHub::NewStub(channel)->Attach(&context);
+    return stream->Finish().error_message();
+  }
+  // Nothing: it is not listed.
+  std::optional<HostState> StateOf(const std::string& host) {
+    return coordinator_.With([&](Coordinator& c) -> std::optional<HostState> {
+      const auto known = c.registry().hosts().find(host);
+      if (known == c.registry().hosts().end()) return std::nullopt;
+      return known->second.state;
+    });
+  }
+
   NewCertificates cluster_;
   SystemClock clock_;
   SystemWallClock wall_clock_;
@@ -135,6 +153,43 @@ TEST_F(AccessTest, OnlyAHostRegistersAsItself) {
                     HasSubstr("registers as host h0"), HasSubstr("spiffe://mccs/host/h0")));
   EXPECT_THAT(WhyNotRegistered(Operator("admin"), "h0"),
               HasSubstr("certificate is of spiffe://mccs/operator/admin"));
+}
+
+// It needs no message for that, which may have 64 MiB.
+TEST_F(AccessTest, AClientThatIsNoHostGetsNoAgentStream) {
+  EXPECT_THAT(WhyNoStream(Connect(Operator("admin"))),
+              AllOf(HasSubstr("certificate is of spiffe://mccs/operator/admin"),
+                    HasSubstr("spiffe://mccs/host/NAME"), HasSubstr("issue-certificate")));
+  EXPECT_THAT(WhyNoStream(Connect(cluster_.Issue({"mccs", Identity::Kind::kController, ""}))),
+              HasSubstr("certificate is of spiffe://mccs/controller"));
+}
+
+TEST_F(AccessTest, NothingIsRecordedOfARegistrationWithoutTheHostsCertificate) {
+  ASSERT_EQ(WhyNotRegistered(cluster_.Host("h0"), "h0"), "");
+  ASSERT_TRUE(Eventually([&] { return StateOf("h0") == HostState::kLost; }));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_NE(WhyNotRegistered(cluster_.Host("h1"), absl::StrCat("x", i)), "");
+    EXPECT_NE(WhyNotRegistered(Operator("eve"), absl::StrCat("y", i)), "");
+  }
+  EXPECT_NE(WhyNotRegistered(cluster_.Host("h1"), "h0"), "");
+  EXPECT_EQ(StateOf("h0"), HostState::kLost);
+  coordinator_.With([](Coordinator& c) {
+    EXPECT_EQ(c.registry().hosts().size(), 1u);
+    EXPECT_TRUE(c.state().rejected.empty());
+    EXPECT_TRUE(c.TakeEvents().empty());
+  });
+}
+
+// An operator sees hosts of the cluster that are rejected for another reason.
+TEST_F(AccessTest, ARejectedHostOfTheClusterIsListed) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  const auto stream = agent::v1::AgentHub::NewStub(Connect(cluster_.Host("h0")))->Attach(&context);
+  agent::v1::FromAgent registration = Registration(MakeHost("h0"));
+  registration.mutable_registration()->set_protocol(99);
+  stream->Write(registration);
+  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("install the same release"));
+  EXPECT_EQ(StateOf("h0"), HostState::kRejected);
 }
 
 // A controller that also accepts tokens.
@@ -193,6 +248,8 @@ TEST_F(TokenAccessTest, ATokenRegistersNoHost) {
       grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
                           TokenChannelCredentials(cluster_.Path("ca"), "mccs", TokenOf("alice")));
   EXPECT_THAT(WhyNotRegisteredOn(channel, "h0"), HasSubstr("no SPIFFE id"));
+  EXPECT_THAT(WhyNoStream(channel), HasSubstr("no SPIFFE id"));
+  EXPECT_EQ(StateOf("h0"), std::nullopt);
 }
 
 TEST_F(AccessTest, AControllerWithoutTokensDemandsACertificate) {

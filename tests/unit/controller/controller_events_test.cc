@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 namespace controller_events_test {
 
@@ -35,6 +37,17 @@ TEST(ControllerEvents, LimitsFrequentEventsAndCountsThem) {
   decisions.Record(ADecision(), now + 10 * ControllerEvents::kPeriodNs);
   EXPECT_THAT(decisions.Take().at(0).outcome,
               HasSubstr("earlier ones are only in the controller's log"));
+}
+
+TEST(ControllerEvents, RejectedDaemonsHideNoOtherEvent) {
+  ControllerEvents decisions;
+  for (int i = 0; i < 10 * ControllerEvents::kBurst; ++i)
+    decisions.Record({"reject-daemon", absl::StrCat("host 'x", i, "'"), "rejected: its clock"}, 5);
+  EXPECT_THAT(decisions.Take(), SizeIs(ControllerEvents::kBurst));
+  decisions.Record(ADecision(), 6);
+  const std::vector<ControllerEvent> taken = decisions.Take();
+  ASSERT_THAT(taken, SizeIs(1));
+  EXPECT_EQ(taken[0].outcome, ADecision().outcome);
 }
 
 TEST(ControllerEvents, BoundsUntakenEvents) {

@@ -141,5 +141,77 @@ TEST_F(RegistrationTest, AuditsTheRejectionOfADuplicateOrEmptyNameOnce) {
   EXPECT_EQ(coordinator_.TakeEvents().size(), 1u);
 }
 
+// Whoever holds the host's certificate could write a line of the log with each attempt.
+TEST_F(RegistrationTest, AuditsFewEndpointsOfARejectedHost) {
+  for (uint64_t i = 1; i <= 100; ++i) {
+    agent::v1::FromAgent message =
+        Registration(MakeHost("h0", "", absl::StrCat("10.0.0.1:", 7400 + i)));
+    message.mutable_registration()->set_protocol(99);
+    ExpectEnded(Send(AgentKey(i), message), AgentKey(i), "install the same release");
+  }
+  EXPECT_EQ(coordinator_.TakeEvents().size(), Coordinator::kMaxAuditedEndpoints);
+}
+
+TEST_F(RegistrationTest, ARejectedHostExpiresWhenItsDaemonStopsTrying) {
+  agent::v1::FromAgent message = Registration(MakeHost("h0"));
+  message.mutable_registration()->set_protocol(99);
+  Send(kFirst, message);
+  EXPECT_EQ(coordinator_.TakeEvents().size(), 1u);
+  clock_.now += Coordinator::kRejectedTimeoutNs / 2;
+  Send(kSecond, message);
+  clock_.now += Coordinator::kRejectedTimeoutNs / 2 + 1;
+  Tick();
+  EXPECT_THAT(StateOf(0), HasSubstr("rejected: "));
+  clock_.now += Coordinator::kRejectedTimeoutNs;
+  Tick();
+  EXPECT_TRUE(coordinator_.registry().hosts().empty());
+  Send(kThird, message);
+  EXPECT_EQ(coordinator_.TakeEvents().size(), 1u) << "a new rejection";
+}
+
+TEST_F(RegistrationTest, RecordsNothingOfAnOversizedRegistration) {
+  const std::string text(kLongestHostField + 1, 'x');
+  std::vector<agent::v1::FromAgent> messages;
+  const auto with = [&](auto change) {
+    agent::v1::FromAgent message = Registration(MakeHost("h0"));
+    change(message.mutable_registration());
+    messages.push_back(std::move(message));
+  };
+  with([&](agent::v1::Register* r) { r->mutable_host()->set_name(text); });
+  with([&](agent::v1::Register* r) { r->mutable_host()->set_peer_endpoint(text); });
+  with([&](agent::v1::Register* r) { r->mutable_host()->set_version(text); });
+  with([&](agent::v1::Register* r) { r->mutable_host()->mutable_position()->set_rack(text); });
+  with([&](agent::v1::Register* r) { r->mutable_host()->mutable_position()->set_pod(text); });
+  with([&](agent::v1::Register* r) { r->set_topology(text); });
+  with([&](agent::v1::Register* r) {
+    r->mutable_host()->add_nics()->set_name(std::string(kLargestHost, 'x'));
+  });
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::vector<Outgoing> out = Send(AgentKey(i + 1), messages[i]);
+    ExpectEnded(out, AgentKey(i + 1), "too large");
+    EXPECT_LT(out[0].end.message().size(), 300u);
+  }
+  EXPECT_TRUE(coordinator_.registry().hosts().empty());
+  EXPECT_TRUE(coordinator_.state().rejected.empty());
+  EXPECT_TRUE(coordinator_.TakeEvents().empty());
+}
+
+TEST_F(RegistrationTest, AStreamWithoutARegistrationEnds) {
+  coordinator_.OnStreamOpened(kFirst, "ipv4:10.0.0.1:5000", absl::OkStatus());
+  coordinator_.OnStreamOpened(kSecond, "ipv4:10.0.0.2:5000", absl::OkStatus());
+  Send(kSecond, Registration(MakeHost("h0")));
+  clock_.now += Coordinator::kRegistrationTimeoutNs;
+  Send(kSecond, Beat());
+  EXPECT_TRUE(Tick().empty());
+  clock_.now += 1;
+  ExpectEnded(Tick(), kFirst, "no registration within 30 s");
+  EXPECT_TRUE(Tick().empty()) << "once";
+}
+
+TEST_F(RegistrationTest, AStreamOfAClientWithoutTheRightEndsAtOnce) {
+  coordinator_.OnStreamOpened(kFirst, "ipv4:10.0.0.1:5000", absl::PermissionDeniedError("no host"));
+  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "no host");
+}
+
 }  // namespace registration_test
 }  // namespace mccs

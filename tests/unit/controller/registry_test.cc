@@ -154,12 +154,51 @@ TEST_F(RegistryTest, ARejectionAffectsNoReadyHost) {
   EXPECT_EQ(registry_.hosts().size(), 1u);
 }
 
+// A daemon may send any of them, up to the size of a message.
+TEST_F(RegistryTest, ARejectedHostHasNoInventory) {
+  agent::v1::Host host = MakeHost("h0", "r1");
+  host.add_nics()->set_name("nic0");
+  host.mutable_gpu_survey()->add_problems("it is too hot");
+  registry_.RecordRejected(host, "the clock is wrong", ++now_);
+  const agent::v1::Host& recorded = Host("h0").host;
+  EXPECT_EQ(recorded.position().rack(), "r1");
+  EXPECT_EQ(recorded.peer_endpoint(), EndpointOf("h0"));
+  EXPECT_EQ(recorded.version(), "test");
+  EXPECT_EQ(recorded.gpus_size() + recorded.nics_size(), 0);
+  EXPECT_FALSE(recorded.has_gpu_survey());
+}
+
+TEST_F(RegistryTest, ARejectionKeepsWhatAHostRegistered) {
+  ASSERT_TRUE(Register(kFirst, MakeHost("h0", "r1")).ok());
+  registry_.MarkLost("h0", "its connection closed", ++now_);
+  registry_.RecordRejected(MakeHost("h0", "r2", "10.0.0.9:7400"), "the clock is wrong", ++now_);
+  EXPECT_EQ(Host("h0").state, HostState::kRejected);
+  EXPECT_EQ(Host("h0").host.gpus_size(), 2);
+  EXPECT_EQ(Host("h0").host.position().rack(), "r1");
+  EXPECT_THAT(registry_.RemoveRejected(now_ + 1), IsEmpty()) << "its communicators may live";
+}
+
+TEST_F(RegistryTest, RejectedHostsExpireAndTakeNoOthersPlace) {
+  for (size_t i = 0; i < Registry::kMaxHosts; ++i)
+    registry_.RecordRejected(MakeHost(absl::StrCat("x", i)), "the clock is wrong", ++now_);
+  EXPECT_EQ(registry_.hosts().size(), Registry::kMaxRejectedHosts);
+  for (size_t i = 0; i < Registry::kMaxHosts; ++i)
+    ASSERT_TRUE(Register(AgentKey(i + 1), absl::StrCat("h", i)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Register(AgentKey(1u << 20), "x0")));
+  registry_.RecordRejected(MakeHost("x0"), "the clock is wrong", ++now_);
+  const std::vector<std::string> removed = registry_.RemoveRejected(now_);
+  EXPECT_EQ(removed.size(), Registry::kMaxRejectedHosts - 1) << "x0 tried again";
+  EXPECT_EQ(registry_.hosts().size(), Registry::kMaxHosts + 1);
+  registry_.RecordRejected(MakeHost("one-more"), "the clock is wrong", ++now_);
+  EXPECT_EQ(Host("one-more").state, HostState::kRejected) << "there is room again";
+}
+
 TEST_F(RegistryTest, LimitsTheNumberOfHosts) {
   for (size_t i = 0; i < Registry::kMaxHosts; ++i)
     ASSERT_TRUE(Register(AgentKey(i + 1), absl::StrCat("h", i)).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Register(AgentKey(1u << 20), "one-more")));
   registry_.RecordRejected(MakeHost("one-more"), "too many hosts", ++now_);
-  EXPECT_EQ(registry_.hosts().size(), Registry::kMaxHosts);
+  EXPECT_EQ(Host("one-more").state, HostState::kRejected);
   EXPECT_TRUE(Register(AgentKey(2u << 20), "h7").ok()) << "a known host registers again";
 }
 

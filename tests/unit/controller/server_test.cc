@@ -6,6 +6,8 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,6 +18,8 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
 #include "tests/unit/controller/agent_messages.h"
+#include "tests/unit/controller/manual_clock.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -263,6 +267,25 @@ TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
   EXPECT_EQ(coordinator_.With([](Coordinator& c) { return c.registry().communicators().size(); }),
             led);
   context.TryCancel();
+}
+
+TEST_F(ServerTest, AnAgentThatDoesNotRegisterIsDisconnected) {
+  ManualClock clock;
+  SharedCoordinator coordinator({5 * kNsPerSec, "test"}, &clock, log_.get());
+  const auto server =
+      *ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator, catalog_.get());
+  const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server->port()),
+                                           grpc::InsecureChannelCredentials());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kEventuallyTimeout);
+  const auto stream = agent::v1::AgentHub::NewStub(channel)->Attach(&context);
+  std::future<grpc::Status> end = std::async(std::launch::async, [&] { return stream->Finish(); });
+  EXPECT_TRUE(Eventually([&] {
+    coordinator.With([&](Coordinator&) { clock.now += Coordinator::kRegistrationTimeoutNs + 1; });
+    server->Tick();
+    return end.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }));
+  EXPECT_THAT(end.get().error_message(), HasSubstr("no registration within"));
 }
 
 TEST_F(ServerTest, HealthIsServed) {
