@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -99,6 +98,75 @@ std::optional<char> CommonCharacter(const Step& a, const Step& b) {
   return 'x';
 }
 
+// Whether a path may begin and end as both patterns do without their wildcards.
+bool HaveCommonEnds(std::string_view one, std::string_view other) {
+  const size_t a = one.find_first_of("*{"), b = other.find_first_of("*{");
+  const size_t first = std::min({a, b, one.size(), other.size()});
+  if (one.substr(0, first) != other.substr(0, first)) return false;
+  const auto after_last = [](std::string_view text) {
+    const size_t last = text.find_last_of("*}");
+    return last == text.npos ? text.size() : text.size() - last - 1;
+  };
+  const size_t last = std::min(after_last(one), after_last(other));
+  return one.substr(one.size() - last) == other.substr(other.size() - last);
+}
+
+// Follows both patterns at once. A place is a step of each, as one number; each is visited once.
+class CommonPath {
+ public:
+  CommonPath(std::vector<Step> a, std::vector<Step> b)
+      : a_(std::move(a)), b_(std::move(b)), reached_((a_.size() + 1) * (b_.size() + 1)) {}
+
+  std::optional<std::string> Find(size_t* compared) {
+    const size_t end = reached_.size() - 1;
+    Reach(0, 0, 0, 0);
+    size_t visited = 0;
+    for (; !next_.empty() && !reached_[end].yes; ++visited) Visit();
+    if (compared != nullptr) *compared += visited;
+    return reached_[end].yes ? std::optional(PathTo(end)) : std::nullopt;
+  }
+
+ private:
+  struct Reached {
+    uint32_t from = 0;  // the place before
+    char by = 0;        // the character between the two; 0: none
+    bool yes = false;
+  };
+
+  size_t PlaceOf(size_t i, size_t j) const { return i * (b_.size() + 1) + j; }
+
+  void Reach(size_t i, size_t j, size_t from, char by) {
+    Reached& place = reached_[PlaceOf(i, j)];
+    if (place.yes) return;
+    place = {.from = static_cast<uint32_t>(from), .by = by, .yes = true};
+    next_.push_back(static_cast<uint32_t>(PlaceOf(i, j)));
+  }
+
+  void Visit() {
+    const size_t place = next_.back();
+    next_.pop_back();
+    const size_t i = place / (b_.size() + 1), j = place % (b_.size() + 1);
+    if (i < a_.size() && a_[i].repeats) Reach(i + 1, j, place, 0);
+    if (j < b_.size() && b_[j].repeats) Reach(i, j + 1, place, 0);
+    if (i == a_.size() || j == b_.size()) return;
+    if (const std::optional<char> c = CommonCharacter(a_[i], b_[j]))
+      Reach(a_[i].repeats ? i : i + 1, b_[j].repeats ? j : j + 1, place, *c);
+  }
+
+  std::string PathTo(size_t place) const {
+    std::string path;
+    for (; place != 0; place = reached_[place].from) {
+      if (reached_[place].by != 0) path.push_back(reached_[place].by);
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  const std::vector<Step> a_, b_;
+  std::vector<Reached> reached_;
+  std::vector<uint32_t> next_;  // reached and not visited
+};
+
 }  // namespace
 
 std::string WhyNotCgroupPattern(std::string_view text) {
@@ -144,28 +212,16 @@ std::optional<CgroupMatch> MatchCgroup(std::string_view pattern, std::string_vie
   return ends ? std::optional(CgroupMatch{.bytes = plain.size()}) : std::nullopt;
 }
 
-// Follows both patterns at once: a place is a step of each.
-std::optional<std::string> CommonCgroup(std::string_view one, std::string_view other) {
-  const std::vector<Step> a = StepsOf(one), b = StepsOf(other);
-  using Place = std::pair<size_t, size_t>;
-  std::map<Place, std::string> paths = {{{0, 0}, ""}};  // to each place, a path that leads there
-  std::vector<Place> next = {{0, 0}};
-  while (!next.empty()) {
-    const auto [i, j] = next.back();
-    next.pop_back();
-    const std::string path = paths[{i, j}];
-    if (i == a.size() && j == b.size()) return path;
-    const auto visit = [&](size_t to_i, size_t to_j, const std::string& more) {
-      if (paths.emplace(Place(to_i, to_j), path + more).second) next.push_back({to_i, to_j});
-    };
-    if (i < a.size() && a[i].repeats) visit(i + 1, j, "");
-    if (j < b.size() && b[j].repeats) visit(i, j + 1, "");
-    if (i == a.size() || j == b.size()) continue;
-    if (const std::optional<char> c = CommonCharacter(a[i], b[j])) {
-      visit(a[i].repeats ? i : i + 1, b[j].repeats ? j : j + 1, std::string(1, *c));
-    }
+std::optional<std::string> CommonCgroup(std::string_view one, std::string_view other,
+                                        size_t* compared) {
+  one = WithoutLastSlash(one);
+  other = WithoutLastSlash(other);
+  // Most pairs differ before the first wildcard or after the last one.
+  if (!HaveCommonEnds(one, other)) return std::nullopt;
+  if (!HasWildcards(one) && !HasWildcards(other)) {
+    return one == other ? std::optional(std::string(one)) : std::nullopt;
   }
-  return std::nullopt;
+  return CommonPath(StepsOf(one), StepsOf(other)).Find(compared);
 }
 
 }  // namespace mccs

@@ -38,8 +38,12 @@ struct CgroupMatch {
 std::optional<CgroupMatch> MatchCgroup(std::string_view pattern, std::string_view path);
 
 // A path that both patterns match up to its end, if * may stand for any text; nothing: there is
-// none, and no path matches both with equal CgroupMatch::bytes.
-std::optional<std::string> CommonCgroup(std::string_view one, std::string_view other);
+// none, and no path matches both with equal CgroupMatch::bytes. Takes time and memory for each pair
+// of a character of `one` and one of `other`, unless their beginnings or ends differ. `compared`:
+// if not null, is increased by the number of these pairs.
+// REQUIRES: WhyNotCgroupPattern accepts both.
+std::optional<std::string> CommonCgroup(std::string_view one, std::string_view other,
+                                        size_t* compared = nullptr);
 
 }  // namespace mccs
 

@@ -108,6 +108,7 @@ class Checker {
       const std::string& text;
     };
     std::vector<Pattern> patterns;
+    size_t compared = 0;
     for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kTenant))) {
       const std::vector<std::string>& cgroups = TenantOf(*object).cgroups;
       for (size_t i = 0; i < cgroups.size(); ++i) {
@@ -119,7 +120,12 @@ class Checker {
         }
         for (const Pattern& other : patterns) {
           if (other.place.object == object) continue;
-          const std::optional<std::string> both = CommonCgroup(other.text, pattern.text);
+          if (compared > kMaxComparedCharacters) {
+            return Add(*object, pattern.place.field, "pattern ", pattern.text,
+                       " and those of other Tenants with '*' or '{name}' are too similar to be "
+                       "compared; begin or end each with other text, or select by socket");
+          }
+          const std::optional<std::string> both = CommonCgroup(other.text, pattern.text, &compared);
           if (!both) continue;
           Add(*object, pattern.place.field, "pattern ", pattern.text, " and pattern ", other.text,
               " of ", ToText(other.place), " both match ", *both,
@@ -167,44 +173,42 @@ class Checker {
 
   void CheckTenantNames(const Object& object, const char* list,
                         const std::vector<std::string>& names) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (set_.Find({ObjectKind::kTenant, names[i]}) != nullptr) continue;
-      Add(object, Item(list, i), "unknown Tenant '", names[i], "' ", Suggest(names[i], tenants_),
-          "; apply it first or in the same call");
-    }
+    CheckNames(object, list, names, "Tenant", tenants_, "; apply it first or in the same call");
   }
 
   void CheckHosts(const Object& object, const char* list, const std::vector<std::string>& names) {
-    CheckParts(
-        object, list, names, "host",
-        [](const Topology& t, const std::string& name) { return t.FindHost(name).has_value(); },
-        [](const Topology& t) { return t.hosts(); });
+    if (!hosts_) hosts_ = AllNames([](const Topology& topology) { return topology.hosts(); });
+    CheckNames(object, list, names, "host", *hosts_,
+               "; correct the name, or apply a Topology that has it");
   }
 
   void CheckLinks(const Object& object, const char* list, const std::vector<std::string>& names) {
-    CheckParts(
-        object, list, names, "link",
-        [](const Topology& t, const std::string& name) { return t.FindLink(name).has_value(); },
-        [](const Topology& t) { return t.links(); });
+    if (!links_) links_ = AllNames([](const Topology& topology) { return topology.links(); });
+    CheckNames(object, list, names, "link", *links_,
+               "; correct the name, or apply a Topology that has it");
   }
 
-  template <typename Has, typename Parts>
-  void CheckParts(const Object& object, const char* list, const std::vector<std::string>& names,
-                  const char* what, Has has, Parts parts) {
+  // Sorted. Topologies may share names.
+  template <typename Parts>
+  std::vector<std::string> AllNames(Parts parts) {
+    std::vector<std::string> all;
+    for (const Object* topology : topologies_) {
+      for (const auto& part : parts(*TopologyOf(*topology).topology)) all.push_back(part.name);
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  // `known`: sorted.
+  void CheckNames(const Object& object, const char* list, const std::vector<std::string>& names,
+                  const char* what, const std::vector<std::string>& known, const char* remedy) {
     for (size_t i = 0; i < names.size(); ++i) {
-      const bool known = std::any_of(topologies_.begin(), topologies_.end(), [&](const Object* t) {
-        return has(*TopologyOf(*t).topology, names[i]);
-      });
-      if (known) continue;
-      std::vector<std::string> all;
-      for (const Object* topology : topologies_) {
-        for (const auto& part : parts(*TopologyOf(*topology).topology)) all.push_back(part.name);
-      }
-      // Topologies may share names.
-      std::sort(all.begin(), all.end());
-      all.erase(std::unique(all.begin(), all.end()), all.end());
-      Add(object, Item(list, i), "unknown ", what, " '", names[i], "' ", Suggest(names[i], all),
-          "; correct the name, or apply a Topology that has it");
+      if (std::binary_search(known.begin(), known.end(), names[i])) continue;
+      // A suggestion compares the name with all others: only for faults that are shown.
+      const std::string suggestion =
+          faults_.size() < kMaxFaultsShown ? absl::StrCat(" ", Suggest(names[i], known)) : "";
+      Add(object, Item(list, i), "unknown ", what, " '", names[i], "'", suggestion, remedy);
     }
   }
 
@@ -240,6 +244,7 @@ class Checker {
   void CheckRules(const Place& place, const PolicySpec& policy, const std::string& subject) {
     std::vector<Rule>& rules = rules_for_[subject];
     const size_t before = rules.size();
+    if (before > kMaxRulesOfOne) return;  // Already a fault: more rules only take time.
     for (const OpKind kind : KindsOf(policy)) {
       const auto taken = std::find_if(rules.begin(), rules.begin() + before, [&](const Rule& rule) {
         return rule.kind == kind && policy.sizes.Overlaps(PolicyOf(*rule.place.object).sizes);
@@ -297,6 +302,7 @@ class Checker {
   const ObjectSet& set_;
   const std::vector<std::string> tenants_;
   const std::vector<const Object*> topologies_;
+  std::optional<std::vector<std::string>> hosts_, links_;  // in topologies_; see AllNames
   // By scope: "Tenant 'a'".
   std::map<std::string, Place> rings_of_;
   std::map<std::string, std::vector<Rule>> rules_for_;

@@ -13,8 +13,10 @@ namespace mccs {
 // strategy may hold the rules of all three (kMaxAlgorithmRules).
 inline constexpr size_t kMaxRulesOfOne = 20;
 
-// Limit for all patterns of control groups with * or {name}: each is compared with all others.
+// Limits for all patterns of control groups with * or {name}: each is compared with all others. The
+// second one counts pairs of characters (CommonCgroup), and bounds the time to a second.
 inline constexpr size_t kMaxCgroupPatterns = 256;
+inline constexpr size_t kMaxComparedCharacters = 64 << 20;
 
 struct ObjectError {
   ObjectKey object;

@@ -126,7 +126,11 @@ PolicyParameters ReadParameters(YamlReader yaml, std::optional<PolicyKind> type)
                 absl::StrCat(channels, " is out of range: expected 1 to ", kMostChannelsPerNic));
   }
   for (const NameList& list : kNameLists) {
-    parameters.*list.names = ReadUniqueList(&yaml, Name(list.parameter));
+    std::vector<std::string>& names = parameters.*list.names;
+    names = ReadUniqueList(&yaml, Name(list.parameter));
+    if (names.size() <= kMaxNamesOfParameter) continue;
+    yaml.Reject(Name(list.parameter),
+                absl::StrCat(names.size(), " names: expected at most ", kMaxNamesOfParameter));
   }
   ReadAlgorithm(&yaml, &parameters);
   if (!type) return parameters;

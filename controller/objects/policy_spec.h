@@ -57,6 +57,9 @@ struct SizeRange {
 // "all", "from 1 MiB", "up to 64 MiB", "1 MiB to 64 MiB".
 std::string ToText(const SizeRange& sizes);
 
+// Limit for each list of names in PolicyParameters: as many as a cluster may have hosts.
+inline constexpr size_t kMaxNamesOfParameter = 16'384;
+
 // Of all types; each one uses some of them.
 struct PolicyParameters {
   std::optional<SourcePortRange> source_ports;  // source ports of lanes

@@ -91,13 +91,13 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(Store* store, const WallC
 }
 
 void Catalog::Watch(std::function<void(Objects)> watcher) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(changes_mutex_);
   watcher_ = std::move(watcher);
   watcher_(objects_);
 }
 
 void Catalog::SetAdmission(Admission admission) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(objects_mutex_);
   admission_ = std::move(admission);
 }
 
@@ -109,58 +109,82 @@ Catalog::Objects Catalog::objects() const {
 absl::StatusOr<Catalog::Outcome> Catalog::Apply(const std::vector<ObjectFile>& files,
                                                 const Caller& caller, bool dry_run,
                                                 const char* action) {
-  // Without the mutex: an operator's text may take seconds.
-  absl::StatusOr<std::vector<Object>> objects = ReadObjects(files);
+  MCCS_RETURN_IF_ERROR(CheckRole(action, caller, dry_run));
+  // Without a mutex: an operator's text may take seconds.
+  const absl::StatusOr<std::vector<Object>> objects = ReadObjects(files);
   return Change(action, caller, dry_run,
                 [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
                   MCCS_RETURN_IF_ERROR(objects.status());
-                  return PlanApply(stored, *std::move(objects));
+                  return PlanApply(stored, *objects);
                 });
 }
 
-absl::StatusOr<Catalog::Outcome> Catalog::Delete(std::vector<ObjectKey> keys,
+absl::StatusOr<Catalog::Outcome> Catalog::Delete(const std::vector<ObjectKey>& keys,
                                                  const std::vector<ObjectFile>& files,
                                                  const Caller& caller, bool dry_run,
                                                  const char* action) {
+  MCCS_RETURN_IF_ERROR(CheckRole(action, caller, dry_run));
   const absl::StatusOr<std::vector<Object>> objects = ReadObjects(files);  // as in Apply
   return Change(
       action, caller, dry_run, [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
         MCCS_RETURN_IF_ERROR(objects.status());
         MCCS_ASSIGN_OR_RETURN(const std::vector<ObjectKey> read, KeysToDelete(stored, *objects));
-        keys.insert(keys.end(), read.begin(), read.end());
-        return PlanDelete(stored, keys);
+        std::vector<ObjectKey> all = keys;
+        all.insert(all.end(), read.begin(), read.end());
+        return PlanDelete(stored, all);
       });
+}
+
+absl::Status Catalog::CheckRole(const char* action, const Caller& caller, bool dry_run) {
+  absl::Status rejection = CheckMayChangeSome(caller.role);
+  if (!rejection.ok() && !dry_run) AuditRejection(action, caller, rejection);
+  return rejection;
 }
 
 absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Caller& caller,
                                                  bool dry_run, const Plan& plan) {
-  const std::lock_guard lock(mutex_);
-  AuditEntry entry = EntryOf(action, caller);
-  const Objects before = objects_;
-  absl::StatusOr<PlannedChange> planned = plan(*before);
-  if (planned.ok()) {
-    if (absl::Status rejection = CheckMayChange(caller.role, *before, *planned); !rejection.ok())
-      planned = std::move(rejection);
+  Admission admission;
+  {
+    const std::lock_guard lock(objects_mutex_);
+    admission = admission_;
   }
-  if (planned.ok() && admission_) {
-    if (absl::Status rejection = admission_(*before, planned->next); !rejection.ok())
-      planned = std::move(rejection);
+  const auto plan_for = [&](const ObjectSet& before) -> absl::StatusOr<PlannedChange> {
+    MCCS_ASSIGN_OR_RETURN(PlannedChange planned, plan(before));
+    MCCS_RETURN_IF_ERROR(CheckMayChange(caller.role, before, planned));
+    if (admission) MCCS_RETURN_IF_ERROR(admission(before, planned.next));
+    return planned;
+  };
+  Objects before = objects();
+  absl::StatusOr<PlannedChange> planned = plan_for(*before);
+  std::unique_lock changes(changes_mutex_, std::defer_lock);
+  if (planned.ok() && !dry_run) {
+    changes.lock();
+    // Once: no other change replaces the objects while the mutex is held.
+    if (Objects now = objects(); now->revision != before->revision) {
+      before = std::move(now);
+      planned = plan_for(*before);
+    }
   }
   if (!planned.ok()) {
-    if (!dry_run) CommitRejection(std::move(entry), planned.status());
+    if (!dry_run) AuditRejection(action, caller, planned.status());
     return planned.status();
   }
   ForgetOrigins(&planned->next);
   if (!dry_run) {
-    MCCS_RETURN_IF_ERROR(CommitChange(*planned, std::move(entry)));
-    auto kept = std::make_shared<const ObjectSet>(planned->next);
-    {
-      const std::lock_guard pointer(objects_mutex_);
-      objects_ = std::move(kept);
-    }
-    if (watcher_ && !planned->IsNothing()) watcher_(objects_);
+    MCCS_ASSIGN_OR_RETURN(const Objects stored, Commit(*planned, action, caller));
+    if (watcher_ && !planned->IsNothing()) watcher_(stored);
   }
   return Outcome{before, *std::move(planned)};
+}
+
+absl::StatusOr<Catalog::Objects> Catalog::Commit(const PlannedChange& plan, const char* action,
+                                                 const Caller& caller) {
+  auto stored = std::make_shared<const ObjectSet>(plan.next);
+  const std::lock_guard lock(mutex_);  // Audit entries have the revision of the objects.
+  MCCS_RETURN_IF_ERROR(CommitChange(plan, EntryOf(action, caller)));
+  const std::lock_guard pointer(objects_mutex_);
+  objects_ = stored;
+  return stored;
 }
 
 absl::Status Catalog::CommitChange(const PlannedChange& plan, AuditEntry entry) {

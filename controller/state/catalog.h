@@ -1,8 +1,8 @@
 // The operators' objects: checks each change as a whole, stores it and writes it to the audit log.
 //
-// OWNER: main. THREAD: any. A change blocks for the change before it, for its admission check and
-// for the store's disk. Audit writes block in the same way; audit reads block for the disk only.
-// objects() never blocks.
+// OWNER: main. THREAD: any. A change is planned on a snapshot, without a lock. Then it blocks for
+// the change before it and for the store's disk, and is planned again if that one has replaced the
+// snapshot. Audit writes and reads block for the disk only. Dry runs and objects() do not block.
 #ifndef MCCS_CONTROLLER_STATE_CATALOG_H_
 #define MCCS_CONTROLLER_STATE_CATALOG_H_
 
@@ -46,8 +46,8 @@ class Catalog {
   // that made the change returns. It must not call the catalog, except objects().
   void Watch(std::function<void(Objects)> watcher);
 
-  // Called for every consistent change before it is stored; an error rejects the change. It must
-  // not call the catalog, except objects().
+  // Called for every consistent change before it is stored, also for dry runs and in several
+  // threads; an error rejects the change. It must not wait for another change.
   using Admission = std::function<absl::Status(const ObjectSet& before, const ObjectSet& after)>;
   void SetAdmission(Admission admission);
 
@@ -58,15 +58,15 @@ class Catalog {
     Objects before;
     PlannedChange plan;
   };
-  // Errors as in ReadObjects, PlanApply and CheckMayChange; kInternal: the store could not commit,
-  // and nothing has changed. A dry run changes nothing and writes no audit entry. `action`: from
-  // audit_actions.h.
+  // Errors as in CheckMayChangeSome (before `files` are read), ReadObjects, PlanApply and
+  // CheckMayChange; kInternal: the store could not commit, and nothing has changed. A dry run
+  // changes nothing and writes no audit entry. `action`: from audit_actions.h.
   absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
                                 bool dry_run, const char* action = kAuditApply);
   // Deletes the objects in `keys` and those in `files`.
-  absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
-                                 const Caller& caller, bool dry_run,
-                                 const char* action = kAuditDelete);
+  absl::StatusOr<Outcome> Delete(const std::vector<ObjectKey>& keys,
+                                 const std::vector<ObjectFile>& files, const Caller& caller,
+                                 bool dry_run, const char* action = kAuditDelete);
 
   // Write audit entries: for a request of `caller` that was rejected before it became a change, as
   // far as its number is within RejectionLimits, and
@@ -83,8 +83,14 @@ class Catalog {
   Catalog(Store* store, const WallClock* clock, Log* log, Objects objects)
       : store_(store), clock_(clock), log_(log), objects_(std::move(objects)) {}
 
+  // As CheckMayChangeSome; the audit log has the rejection.
+  absl::Status CheckRole(const char* action, const Caller& caller, bool dry_run);
   absl::StatusOr<Outcome> Change(const char* action, const Caller& caller, bool dry_run,
                                  const Plan& plan);
+  // Stores `plan` and makes it the current objects, which it returns. REQUIRES: changes_mutex_ is
+  // held.
+  absl::StatusOr<Objects> Commit(const PlannedChange& plan, const char* action,
+                                 const Caller& caller);
   // REQUIRES: mutex_ is held.
   absl::Status CommitChange(const PlannedChange& plan, AuditEntry entry);
   void CommitRejection(AuditEntry entry, const absl::Status& why);
@@ -94,12 +100,15 @@ class Catalog {
   Store* const store_;
   const WallClock* const clock_;
   Log* const log_;
-  std::mutex mutex_;  // guards watcher_ and admission_, serializes changes
+  // Locked in this order. The first one is held while a change is planned again, the second one
+  // only for the store.
+  std::mutex changes_mutex_;  // guards watcher_, serializes changes
   std::function<void(Objects)> watcher_;
+  std::mutex mutex_;  // guards rejections_, serializes commits
+  RejectionLimits rejections_;
+  mutable std::mutex objects_mutex_;  // guards admission_; held only to copy
   Admission admission_;
-  RejectionLimits rejections_;        // guarded by mutex_
-  mutable std::mutex objects_mutex_;  // held only to copy the pointer
-  // Written under both mutexes; either suffices for reading.
+  // Written under all three mutexes; any of them suffices for reading.
   Objects objects_;
 };
 

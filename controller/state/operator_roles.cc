@@ -56,9 +56,14 @@ absl::Status CheckIsAdmin(const OperatorRole& caller, std::string_view what) {
                    "; ask one, or have your role changed in mccs-controller's `operators`"));
 }
 
+absl::Status CheckMayChangeSome(const OperatorRole& caller) {
+  return caller.role == Role::kTenantAdmin ? absl::OkStatus()
+                                           : CheckIsAdmin(caller, "change objects");
+}
+
 absl::Status CheckMayChange(const OperatorRole& caller, const ObjectSet& before,
                             const PlannedChange& change) {
-  if (caller.role != Role::kTenantAdmin) return CheckIsAdmin(caller, "change objects");
+  if (caller.role != Role::kTenantAdmin) return CheckMayChangeSome(caller);
   for (const ObjectChange& each : change.changes) {
     if (each.kind == ChangeKind::kUnchanged) continue;
     for (const Object* const object : {before.Find(each.key), change.next.Find(each.key)}) {

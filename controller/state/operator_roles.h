@@ -47,6 +47,9 @@ inline OperatorRole FirstOperator() { return {.name = kFirstOperator, .role = Ro
 absl::Status CheckMayChange(const OperatorRole& caller, const ObjectSet& before,
                             const PlannedChange& change);
 
+// kPermissionDenied: a viewer, whom CheckMayChange rejects for every change. It needs no plan.
+absl::Status CheckMayChangeSome(const OperatorRole& caller);
+
 // kPermissionDenied: not an admin. `what`: "drain hosts and links".
 absl::Status CheckIsAdmin(const OperatorRole& caller, std::string_view what);
 

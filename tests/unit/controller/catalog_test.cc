@@ -111,6 +111,80 @@ TEST_F(CatalogTest, ReadingObjectsDoesNotBlockOnChanges) {
   EXPECT_THAT(seen, testing::ElementsAre(1, 1, 1, 2));
 }
 
+TEST_F(CatalogTest, AViewersRequestIsRefusedWithoutPlanning) {
+  int planned = 0;
+  catalog_->SetAdmission([&](const ObjectSet&, const ObjectSet&) {
+    ++planned;
+    return absl::OkStatus();
+  });
+  const Caller viewer{"ipv4:10.0.0.8:5000", "eve@login1", {"eve", Role::kViewer, {}}};
+  for (const bool dry_run : {true, false}) {
+    // An error of the text would show that it was read.
+    const absl::Status applied =
+        catalog_->Apply({{"a.yaml", "nonsense"}}, viewer, dry_run).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(applied)) << applied;
+    EXPECT_THAT(applied.message(), HasSubstr("operator eve is viewer"));
+    EXPECT_TRUE(absl::IsPermissionDenied(
+        catalog_->Delete({{ObjectKind::kTenant, "unknown"}}, {}, viewer, dry_run).status()));
+  }
+  EXPECT_EQ(planned, 0);
+  EXPECT_EQ(AuditSize(), 2u) << "dry runs have no entry";
+}
+
+TEST_F(CatalogTest, AuditEntriesDoNotWaitForAPlan) {
+  std::vector<std::future<void>> written;
+  catalog_->SetAdmission([&](const ObjectSet&, const ObjectSet&) {
+    written.push_back(std::async(std::launch::async, [&] {
+      catalog_->AuditEvents({{"replan", "communicator 7", "proposed: host h1 lost"}});
+    }));
+    EXPECT_EQ(written.back().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Apply(TenantDocument("a", 1), /*dry_run=*/true).ok());
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  EXPECT_EQ(AuditSize(), 3u);
+}
+
+TEST_F(CatalogTest, ADryRunDoesNotWaitForAChange) {
+  std::vector<std::future<absl::Status>> runs;
+  store_.while_it_commits = [&] {
+    runs.push_back(std::async(std::launch::async,
+                              [&] { return Apply(TenantDocument("b", 2), /*dry_run=*/true); }));
+    EXPECT_EQ(runs.back().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  };
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  store_.while_it_commits = nullptr;
+  EXPECT_TRUE(runs.at(0).get().ok());
+}
+
+// Plans read a snapshot, which another change may replace meanwhile.
+TEST_F(CatalogTest, AChangeDuringAPlanIsPartOfTheResult) {
+  int planned = 0;
+  catalog_->SetAdmission([&](const ObjectSet&, const ObjectSet&) {
+    if (++planned == 1) {
+      EXPECT_TRUE(Apply(TenantDocument("b", 2)).ok());
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  EXPECT_EQ(planned, 3) << "a, b, and a again";
+  EXPECT_EQ(catalog_->objects()->revision, 2u);
+  EXPECT_EQ(catalog_->objects()->objects.size(), 2u);
+}
+
+TEST_F(CatalogTest, AChangeDuringAPlanOfTheSameObjectIsAConflict) {
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  int planned = 0;
+  catalog_->SetAdmission([&](const ObjectSet&, const ObjectSet&) {
+    if (++planned == 1) {
+      EXPECT_TRUE(Apply(TenantDocument("a", 1, "  weight: 3\n")).ok());
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsAborted(Apply(Document("Tenant", "a", "  selector: {uids: [7]}\n", 1))));
+  EXPECT_EQ(TenantOf(*catalog_->objects()->Find({ObjectKind::kTenant, "a"})).weight, 3);
+}
+
 TEST_F(CatalogTest, AuditEntriesHaveCallerActionTimeAndOutcome) {
   ASSERT_TRUE(Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2)})).ok());
   EXPECT_EQ(LastAudit(), (AuditEntry{1, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "apply",

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/units.h"
 #include "tests/unit/mentions.h"
@@ -203,6 +209,53 @@ TEST(CrossCheck, RejectsTwoTenantsWithTheSameUser) {
       FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  selector: {uids: [7, 1]}\n")}),
       OneLineMentions("a.yaml:14:24", "Tenant 'b'", "spec.selector.uids[1]", "uid 1", "Tenant 'a'",
                       "a.yaml:7:21"));
+}
+
+// Tenants t0, t1, …, each with one of the patterns.
+ObjectSet WithPatterns(const std::vector<std::string>& patterns) {
+  ObjectSet set;
+  for (const std::string& pattern : patterns) {
+    TenantSpec tenant;
+    tenant.cgroups = {pattern};
+    Object object;
+    object.key = {ObjectKind::kTenant, absl::StrCat("t", set.objects.size())};
+    object.spec = std::move(tenant);
+    set.objects[object.key] = std::move(object);
+  }
+  return set;
+}
+
+// They differ only in the middle, so that the comparison of two takes the most.
+TEST(CrossCheck, BoundsTheComparisonOfPatterns) {
+  std::vector<std::string> patterns;
+  for (size_t i = 0; i < kMaxCgroupPatterns; ++i)
+    patterns.push_back(absl::StrCat("/*", std::string(110, 'x'), 100 + i, "/{x}"));
+  const std::vector<ObjectError> faults = CheckObjects(WithPatterns(patterns));
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_THAT(faults[0].text, Mentions("too similar", "begin or end"));
+}
+
+TEST(CrossCheck, AcceptsAsManyPatternsAsAreAllowed) {
+  std::vector<std::string> patterns;
+  for (size_t i = 0; i < kMaxCgroupPatterns; ++i)
+    patterns.push_back(absl::StrCat("/kubepods*/", std::string(90, 'x'), "/tenant", 1000 + i));
+  EXPECT_THAT(CheckObjects(WithPatterns(patterns)), testing::IsEmpty());
+}
+
+// A similar name is searched among all; only the first faults are shown.
+TEST(CrossCheck, OnlyShownFaultsHaveSuggestions) {
+  std::vector<std::string> links;
+  for (int i = 0; i < 1000; ++i) links.push_back(absl::StrCat("leaf0-spine", i));
+  const ObjectSet set =
+      SetOf(Together({TopologyDocument("t"),
+                      PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_links: [" +
+                                              absl::StrJoin(links, ", ") + "]}\n")}));
+  const std::vector<ObjectError> faults = CheckObjects(set);
+  ASSERT_GT(faults.size(), 900u);
+  EXPECT_THAT(faults.front().text, testing::ContainsRegex("did you mean|known|none exist"));
+  EXPECT_THAT(faults.back().text, testing::Not(testing::ContainsRegex("did you mean|known:")));
+  EXPECT_THAT(faults.back().text, Mentions("unknown link 'leaf0-spine999'", "correct the name"));
+  EXPECT_THAT(ToText(set, faults), HasSubstr(absl::StrCat("(", faults.size() - 20, " more)")));
 }
 
 TEST(CrossCheck, RejectsAHostInTwoTopologies) {

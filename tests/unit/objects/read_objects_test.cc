@@ -222,6 +222,15 @@ TEST(ReadObjects, ReportsMissingKeysInTheirDocument) {
               HasSubstr("a.yaml:9:1: the key 'apiVersion' is missing"));
 }
 
+TEST(ReadObjects, RejectsTooManyNamesOfAPolicy) {
+  std::string links = "l0";
+  for (size_t i = 1; i <= kMaxNamesOfParameter; ++i) absl::StrAppend(&links, ", l", i);
+  const auto read = ReadObjects(
+      {{"a.yaml",
+        PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_links: [" + links + "]}\n")}});
+  EXPECT_THAT(read.status().message(), testing::HasSubstr("16385 names: expected at most 16384"));
+}
+
 TEST(ReadObjects, ReportsAFileWithoutObjects) {
   EXPECT_THAT(Rejection("# nothing\n---\n"),
               OneLineMentions("a.yaml", "no object", "apiVersion", "kind", "metadata", "spec"));

@@ -109,6 +109,21 @@ TEST(CgroupPattern, FindsAPathOfTwoPatterns) {
   }
 }
 
+// An operator may give 256 patterns, and each is compared with all others.
+TEST(CgroupPattern, ComparesEachPlaceOfTwoPatternsOnce) {
+  const std::string middle(100, 'x');
+  const auto places = [](const std::string& one, const std::string& other) {
+    size_t compared = 0;
+    EXPECT_EQ(CommonCgroup(one, other, &compared), std::nullopt) << one << " " << other;
+    return compared;
+  };
+  EXPECT_EQ(places("/*" + middle + "/yaz", "/*" + middle + "/ybz"), 0u) << "by their ends";
+  EXPECT_EQ(places("/a" + middle + "*", "/b" + middle + "*"), 0u) << "by their beginnings";
+  const size_t compared = places("/*" + middle + "a/{x}", "/*" + middle + "b/{y}");
+  EXPECT_GT(compared, 0u);
+  EXPECT_LE(compared, kLongestCgroupPattern * kLongestCgroupPattern);
+}
+
 // If two patterns match a path to the same depth, CommonCgroup has found a path of both.
 TEST(CgroupPattern, NoPathMatchesTwoPatternsWithoutACommonOne) {
   const uint64_t seed = std::random_device()();
