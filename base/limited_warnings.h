@@ -14,7 +14,7 @@
 
 namespace mccs {
 
-// Limits warnings about peers or tenants per source.
+// Limits lines about peers or tenants per source.
 class LimitedWarnings {
  public:
   // Lines per source and minute: enough for a job whose eight processes fail for different reasons.
@@ -23,10 +23,12 @@ class LimitedWarnings {
   static constexpr size_t kMaxSources = 1024;
 
   // `kind`: one word for what a source is, for the log. LIFETIME: `log` outlives this.
-  LimitedWarnings(Log& log, std::string kind) : log_(log), kind_(std::move(kind)) {}
+  LimitedWarnings(Log& log, std::string kind, int per_minute = kPerMinute)
+      : log_(log), kind_(std::move(kind)), per_minute_(per_minute) {}
 
   // Logs the line, unless the source is over its limit; the last line mentions the suppression.
-  void Write(const std::string& source, const std::string& line, MonotonicNs now);
+  void Write(const std::string& source, const std::string& line, MonotonicNs now,
+             LogLevel level = LogLevel::kWarning);
 
  private:
   struct Minute {
@@ -36,6 +38,7 @@ class LimitedWarnings {
 
   Log& log_;
   const std::string kind_;
+  const int per_minute_;
   absl::flat_hash_map<std::string, Minute> minutes_;  // running at the last call
 };
 
@@ -43,6 +46,8 @@ class LimitedWarnings {
 // does not fill the log.
 class RepeatedMessage {
  public:
+  // Whether the last one was logged less than a minute ago.
+  bool IsRecent(MonotonicNs now) const { return now < again_at_; }
   // Whether to log the message now; true counts as logged.
   bool IsDue(const std::string& message, MonotonicNs now) {
     if (message == last_ && now < again_at_) return false;

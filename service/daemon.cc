@@ -116,7 +116,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .pacing = &pacing_,
                    .relay = &relay_,
                    .named = &named_,
-                   .log = parts.log,
+                   .lines = &communicator_lines_,
                    .position = options.position,
                    .endpoint = {},
                    .channels = options.channels,
@@ -127,8 +127,9 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       budget_(options.limits),
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, "tenant"),
+      communicator_lines_(*parts.log, "tenant", kCommunicatorLinesPerMinute),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
-      named_(*parts.controller, *rendezvous_),
+      named_(*parts.controller, *rendezvous_, *parts.clock),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_, relay_)) {
   environment_.rendezvous = rendezvous_.get();
   session_environment_ = {
@@ -214,10 +215,10 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
 // cluster with a listener at the address that the id names.
 absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant,
                                             const std::shared_ptr<TenantResources>& budget) {
+  const std::string& payer = budget != nullptr ? budget->name() : tenant;
   if (IsNamed(id)) {
-    MCCS_RETURN_IF_ERROR(named_.Open(CommId(id.comm_id), tenant));
-    rendezvous_->Register(id, tenant, budget);
-    return absl::OkStatus();
+    MCCS_RETURN_IF_ERROR(named_.Open(CommId(id.comm_id), payer));
+    return rendezvous_->Register(id, tenant, budget);
   }
   const Endpoint at = ListenAddressOf(id);
   if (at.port < kFirstFreePort) {
@@ -230,7 +231,7 @@ absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std:
                   [&](const auto& entry) { return IncludesAddress(entry.listener->local(), at); });
   if (!open) {
     const auto held = std::count_if(environment_listeners_.begin(), environment_listeners_.end(),
-                                    [&](const auto& entry) { return entry.tenant == tenant; });
+                                    [&](const auto& entry) { return entry.tenant == payer; });
     if (held >= kMaxEnvironmentListenersPerTenant) {
       return absl::ResourceExhaustedError(
           absl::StrCat("NCCL_COMM_ID: ranks of ", held,
@@ -248,10 +249,9 @@ absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std:
               std::string(listener.status().message())));
     }
     environment_listeners_.push_back(
-        {CommId(id.comm_id), tenant, std::move(descriptor), *std::move(listener)});
+        {CommId(id.comm_id), payer, std::move(descriptor), *std::move(listener)});
   }
-  rendezvous_->Register(id, tenant, budget);
-  return absl::OkStatus();
+  return rendezvous_->Register(id, tenant, budget);
 }
 
 bool Daemon::PollListeners() {

@@ -101,6 +101,9 @@ struct DaemonOptions {
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.
 inline constexpr int kMaxEnvironmentListenersPerTenant = 64;
 
+// In the log, about the communicators of one tenant: a job has some tens.
+inline constexpr int kCommunicatorLinesPerMinute = 128;
+
 class Daemon {
  public:
   // Listens for peers. Returns an error if the address is in use.
@@ -172,6 +175,7 @@ class Daemon {
   HostBudget budget_;
   BufferQuota buffer_quota_;
   LimitedWarnings tenant_warnings_;
+  LimitedWarnings communicator_lines_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
   NamedRendezvous named_;

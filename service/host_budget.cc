@@ -13,14 +13,16 @@ std::string Format(Resource resource, uint64_t amount) {
   return FactsOf(resource).bytes ? FormatBytes(amount) : std::to_string(amount);
 }
 
-absl::Status Exhausted(Resource resource, const std::string& tenant, uint64_t own, uint64_t wanted,
-                       uint64_t free, uint64_t limit) {
+// `free` of `limit`: on this host, or for the group's tenants.
+absl::Status Exhausted(Resource resource, const std::string& tenant, const std::string& group,
+                       uint64_t own, uint64_t wanted, uint64_t free, uint64_t limit) {
   const ResourceFacts& facts = FactsOf(resource);
   return absl::ResourceExhaustedError(absl::StrCat(
       facts.bytes ? "too much " : "too many ", facts.noun, " on this host: tenant ", tenant,
       " has ", Format(resource, own), " and asks for ", Format(resource, wanted), " more, ",
-      Format(resource, free), " of ", Format(resource, limit),
-      " are free, and a tenant may not have more than it leaves free; ", facts.remedy,
+      Format(resource, free), " of ", Format(resource, limit), " are free",
+      group.empty() ? "" : absl::StrCat(" for ", group, " together"),
+      ", and a tenant may not have more than it leaves free; ", facts.remedy,
       ", or ask the operator to raise ",
       facts.key != nullptr ? absl::StrCat("limits.", facts.key, " in mccsd's configuration")
                            : facts.system));
@@ -32,37 +34,56 @@ HostBudget::HostBudget(const HostLimits& limits) : use_(std::make_shared<Use>())
   use_->limits = limits;
 }
 
-std::shared_ptr<TenantResources> HostBudget::Of(const std::string& tenant,
+std::shared_ptr<TenantResources> HostBudget::Of(const std::string& tenant, const std::string& group,
                                                 std::shared_ptr<TenantCounters> counters) {
-  return absl::WrapUnique(new TenantResources(use_, tenant, std::move(counters)));
+  return absl::WrapUnique(new TenantResources(use_, tenant, group, std::move(counters)));
 }
 
 TenantResources::TenantResources(std::shared_ptr<HostBudget::Use> use, std::string name,
-                                 std::shared_ptr<TenantCounters> counters)
-    : use_(std::move(use)), name_(std::move(name)), counters_(std::move(counters)), tenant_([&] {
-        std::unique_ptr<HostBudget::Tenant>& own = use_->tenants[name_];
-        if (own == nullptr) own = std::make_unique<HostBudget::Tenant>();
-        return own.get();
-      }()) {
-  ++tenant_->budgets;
-}
+                                 std::string group, std::shared_ptr<TenantCounters> counters)
+    : use_(std::move(use)),
+      name_(std::move(name)),
+      group_name_(std::move(group)),
+      counters_(std::move(counters)),
+      tenant_(Join(use_->tenants, name_)),
+      group_(group_name_.empty() ? nullptr : Join(use_->groups, group_name_)) {}
 
 TenantResources::~TenantResources() {
-  if (--tenant_->budgets == 0) use_->tenants.erase(name_);
+  Leave(use_->tenants, name_);
+  if (group_ != nullptr) Leave(use_->groups, group_name_);
+}
+
+HostBudget::Holder* TenantResources::Join(HostBudget::Holders& holders, const std::string& name) {
+  std::unique_ptr<HostBudget::Holder>& holder = holders[name];
+  if (holder == nullptr) holder = std::make_unique<HostBudget::Holder>();
+  ++holder->budgets;
+  return holder.get();
+}
+
+void TenantResources::Leave(HostBudget::Holders& holders, const std::string& name) {
+  const auto holder = holders.find(name);
+  if (--holder->second->budgets == 0) holders.erase(holder);
 }
 
 absl::Status TenantResources::Take(Resource resource, uint64_t amount) {
   const auto index = static_cast<size_t>(resource);
   uint64_t& own = tenant_->held[index];
   uint64_t& all = use_->held[index];
-  const uint64_t limit = use_->limits[resource];
-  const uint64_t free = limit - all;  // Take keeps all ≤ limit
+  // Of the host, or of the group: half of what the other groups and tenants leave.
+  uint64_t limit = use_->limits[resource];
+  uint64_t held = all;  // of it; Take keeps all ≤ limit
+  if (group_ != nullptr) {
+    held = group_->held[index];
+    limit = (limit - (all - held)) / 2;
+  }
+  const uint64_t free = limit > held ? limit - held : 0;
   if (amount > free || amount > free - amount || own > free - amount - amount) {
     counters_->refused[index].Add(1);
-    return Exhausted(resource, name_, own, amount, free, limit);
+    return Exhausted(resource, name_, group_name_, own, amount, free, limit);
   }
   own += amount;
   all += amount;
+  if (group_ != nullptr) group_->held[index] += amount;
   counters_->held[index].Add(static_cast<int64_t>(amount));
   return absl::OkStatus();
 }
@@ -70,6 +91,7 @@ absl::Status TenantResources::Take(Resource resource, uint64_t amount) {
 void TenantResources::Return(Resource resource, uint64_t amount) {
   const auto index = static_cast<size_t>(resource);
   tenant_->held[index] -= amount;
+  if (group_ != nullptr) group_->held[index] -= amount;
   use_->held[index] -= amount;
   counters_->held[index].Add(-static_cast<int64_t>(amount));
 }

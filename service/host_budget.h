@@ -6,6 +6,11 @@
 // (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
 // IEEE/ACM Transactions on Networking 6(2), 1998), with factor 1.
 //
+// Many names must not give many shares: a user of the host may have thousands of uids, and a
+// Tenant's pattern captures each job. Such tenants form a group. The group follows the rule
+// as one tenant does, and within its share each of them does: a tenant holds no more than the group
+// may still take.
+//
 // Quotas of Tenants (service/tenant_ledger.h) and the limits of single objects apply in addition.
 // Engine time is not a stock: turns divide it (service/communicator/turns/turn_queue.h).
 //
@@ -38,6 +43,7 @@ struct HostLimits {
       61440,     // kMappings
       8 * kGiB,  // kLaneMemory
       2 * kGiB,  // kPlanMemory
+      65536,     // kUniqueIds
   };
   uint64_t& operator[](Resource resource) { return of[static_cast<size_t>(resource)]; }
   uint64_t operator[](Resource resource) const { return of[static_cast<size_t>(resource)]; }
@@ -52,7 +58,9 @@ class HostBudget {
   HostBudget& operator=(const HostBudget&) = delete;
 
   // For the objects of one process. `tenant`: for whom they count (TenantAccount::counted_as).
-  std::shared_ptr<TenantResources> Of(const std::string& tenant,
+  // `group`: whose limits also hold for all its tenants together (TenantAccount::limit_group);
+  // empty: none.
+  std::shared_ptr<TenantResources> Of(const std::string& tenant, const std::string& group,
                                       std::shared_ptr<TenantCounters> counters);
 
   uint64_t held(Resource resource) const { return use_->held[static_cast<size_t>(resource)]; }
@@ -61,14 +69,15 @@ class HostBudget {
  private:
   friend class TenantResources;
   using Amounts = std::array<uint64_t, kResources>;
-  struct Tenant {
+  struct Holder {  // a tenant or a group
     Amounts held{};
-    size_t budgets = 0;  // TenantBudgets that refer to it
+    size_t budgets = 0;  // TenantResources that refer to it
   };
+  using Holders = absl::flat_hash_map<std::string, std::unique_ptr<Holder>>;
   struct Use {
     HostLimits limits;
     Amounts held{};
-    absl::flat_hash_map<std::string, std::unique_ptr<Tenant>> tenants;  // those with budgets
+    Holders tenants, groups;  // those with budgets
   };
 
   const std::shared_ptr<Use> use_;
@@ -80,22 +89,28 @@ class TenantResources {
   TenantResources(const TenantResources&) = delete;
   TenantResources& operator=(const TenantResources&) = delete;
 
+  // For whom the objects count.
+  const std::string& name() const { return name_; }
   // Of all objects that count for the same tenant.
   uint64_t held(Resource resource) const { return tenant_->held[static_cast<size_t>(resource)]; }
 
  private:
   friend class HostBudget;
   friend class BudgetShare;
-  TenantResources(std::shared_ptr<HostBudget::Use> use, std::string name,
+  TenantResources(std::shared_ptr<HostBudget::Use> use, std::string name, std::string group,
                   std::shared_ptr<TenantCounters> counters);
+  static HostBudget::Holder* Join(HostBudget::Holders& holders, const std::string& name);
+  static void Leave(HostBudget::Holders& holders, const std::string& name);
 
   absl::Status Take(Resource resource, uint64_t amount);
   void Return(Resource resource, uint64_t amount);
 
   const std::shared_ptr<HostBudget::Use> use_;
   const std::string name_;
+  const std::string group_name_;
   const std::shared_ptr<TenantCounters> counters_;
-  HostBudget::Tenant* const tenant_;
+  HostBudget::Holder* const tenant_;
+  HostBudget::Holder* const group_;  // null: it has none
 };
 
 // The share of one object in one resource; the destructor returns it.

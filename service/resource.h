@@ -16,8 +16,9 @@ enum class Resource : uint8_t {
   kMappings,       // in the daemon's address space: buffers, memory of ranks and lanes
   kLaneMemory,     // bytes
   kPlanMemory,     // bytes of plans, built and loaded
+  kUniqueIds,      // made here, and no host has joined yet
 };
-inline constexpr size_t kResources = 7;
+inline constexpr size_t kResources = 8;
 
 struct ResourceFacts {
   const char* label;   // in metrics
@@ -43,6 +44,8 @@ inline constexpr std::array<ResourceFacts, kResources> kResourceFacts = {{
      true},
     {"plan_memory", "memory of plans", "destroy unused communicators", "plan_memory", nullptr,
      true},
+    {"unique_ids", "unused unique ids", "use the ids that ncclGetUniqueId returned", "unique_ids",
+     nullptr, false},
 }};
 
 constexpr const ResourceFacts& FactsOf(Resource resource) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 
@@ -44,6 +45,13 @@ void TenantAccount::Update() {
 
 std::string TenantAccount::counted_as() const {
   return captures_.empty() ? name() : absl::StrCat(name(), "/", captures_);
+}
+
+std::string TenantAccount::limit_group() const {
+  if (tenant_ == nullptr) return IsKnown() ? "" : "users without a Tenant";
+  const auto captures = [](const std::string& pattern) { return absl::StrContains(pattern, '{'); };
+  if (!std::ranges::any_of(tenant_->selector.cgroups, captures)) return "";
+  return absl::StrCat("all of Tenant ", tenant_->name);
 }
 
 TenantAccount::~TenantAccount() { state_->accounts.erase(origin_); }

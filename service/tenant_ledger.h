@@ -97,6 +97,10 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   // For whom limits count: the Tenant, and which of those in its patterns' captures: "pods/12-3".
   // Without a Tenant as name().
   std::string counted_as() const;
+  // Those with whom it shares limits in addition, because who has many names must not get many
+  // shares: all jobs of a Tenant's pattern, or all users whom no Tenant selects. Empty: it shares
+  // none. A text for errors.
+  std::string limit_group() const;
 
   // kResourceExhausted: the Tenant's quota is used up; the message names Tenant, quota, usage and
   // remedy.

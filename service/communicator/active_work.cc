@@ -67,7 +67,7 @@ ActiveWork::ActiveWork(const Options& options)
                .self = formation_.members->self,
                .layout = &formation_.members->layout,
                .lanes = formation_.lanes.get(),
-               .log = options.environment->log,
+               .log = formation_.log,
                .name = FormatCommId(formation_.id),
                .name_of = HostNames(formation_),
                .left_after = LeftAfterOf(options)},
@@ -98,12 +98,12 @@ ActiveWork::ActiveWork(const Options& options)
                 ranks_),
       watcher_({.members = &*formation_.members,
                 .star = formation_.star.get(),
-                .log = options.environment->log,
+                .log = formation_.log,
                 .name = FormatCommId(formation_.id),
                 .warn_after_ns = options.warn_after_ns,
                 .local_entered = [this] { return LocalEntered(); }}),
       message_watcher_(
-          {.log = options.environment->log,
+          {.log = formation_.log,
            .name = FormatCommId(formation_.id),
            .warn_after_ns = options.warn_after_ns,
            .host_of = [&members = *formation_.members](

@@ -9,6 +9,13 @@
 #include "service/communicator/turns/turn_cost.h"
 
 namespace mccs {
+namespace {
+
+const std::string& CountedAs(const JoinRequest& first) {
+  return first.budget != nullptr ? first.budget->name() : first.tenant;
+}
+
+}  // namespace
 
 Communicator::Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first,
                            Waker& waker)
@@ -16,17 +23,19 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       waker_(waker),
       unique_id_(first.id),
       tenant_(first.tenant),
+      log_(*environment.lines, CountedAs(first), *environment.access.clock),
       account_(first.account),
       warn_after_ns_(first.warn_after_ns == 0 ? kDefaultWarnAfterNs
                                               : std::max(first.warn_after_ns, kMinWarnAfterNs)),
       counters_(CountersOf(environment.counters, account_.get(), first.tenant)),
       counted_(counters_->forming),
       tally_(counters_),
-      formation_{.id = CommId(first.id.comm_id),
+      formation_{.log = &log_,
+                 .id = CommId(first.id.comm_id),
                  .key = {},
                  .members = {},
                  .star = {},
-                 .tenant = first.tenant,
+                 .counted_as = CountedAs(first),
                  .cgroup = first.account != nullptr ? first.account->origin().cgroup : "",
                  .limits = LimitsOfTenant(first.account.get()),
                  .proposal = {},
@@ -265,7 +274,7 @@ void Communicator::ReportStaged() {
       "kernels copy what collectives send and receive through host memory, because "
       "NICs do not reach a buffer: ",
       why);
-  env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
+  log_.Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
   reporter_.SetStaged(staged);
   reporter_.Report(done(), absl::OkStatus());
 }
@@ -374,15 +383,15 @@ void Communicator::Activate() {
                                                            .warn_after_ns = warn_after_ns_});
   Enter(State::kActive);
   const Layout& layout = formation_.members->layout;
-  env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
-                 layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
-                 " channels, strategy ", formation_.strategy->origin);
+  log_.Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
+            layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
+            " channels, strategy ", formation_.strategy->origin);
   const RosterRanks roster{
       .ranks = layout.rank_count(),
       .on_host = layout.hosts[static_cast<size_t>(formation_.members->self.value())]};
   const std::string& staged = kernel_ranks_->staged();
   if (!staged.empty())
-    env_.log->Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
+    log_.Warning(std::string(WithCommunicatorId(absl::InternalError(staged)).message()));
   for (size_t i = 0; i < locals_.size(); ++i) {
     RankPort* const port = locals_[i].port;
     if (port == nullptr) continue;

@@ -35,6 +35,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/limited_log.h"
 #include "proto/daemon_state.pb.h"
 #include "proto/unique_id.h"
 #include "service/communicator/active_work.h"
@@ -270,6 +271,7 @@ class Communicator {
   Waker& waker_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
+  LimitedLog log_;
   const std::shared_ptr<TenantAccount> account_;  // of the first rank; null: not accounted
   const int64_t warn_after_ns_;                   // of the hang watcher
   const std::shared_ptr<TenantCounters> counters_;

@@ -34,7 +34,7 @@ void Communicator::Fail(const absl::Status& why, const FailOptions& options) {
               .by_call = options.by_call,
               .abandons_copies_at = env_.access.clock->Now() + kCopyTimeoutNs};
   const absl::Status named = WithCommunicatorId(why);
-  env_.log->Warning(std::string(named.message()));
+  log_.Warning(std::string(named.message()));
   if (formation_.star != nullptr && options.notify_hosts) NotifyHosts(why, options.by_call);
   if (options.by_call) {
     failure_->notify_ports_at = env_.access.clock->Now() + Departures::kDepartureTimeoutNs;
@@ -73,7 +73,7 @@ void Communicator::EscalateFailure(const absl::Status& why, bool notify_hosts) {
   failure_->why = absl::Status(why.code(), absl::StrCat(std::string(failure_->why.message()),
                                                         "; then: ", std::string(why.message())));
   const absl::Status named = WithCommunicatorId(failure_->why);
-  env_.log->Warning(std::string(named.message()));
+  log_.Warning(std::string(named.message()));
   if (notify_hosts) NotifyHosts(why, /*by_call=*/false);
   FailPorts(named);
   reporter_.Report(done(), failure_->why);

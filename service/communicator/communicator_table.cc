@@ -19,14 +19,16 @@ static_assert(OperationTrace::kTimeoutNs == 10 * kNsPerSec);
 
 }  // namespace
 
-CommunicatorTable::JoinKey::JoinKey(const wire::UniqueId& unique_id, const std::string& its_tenant)
-    : id(unique_id.comm_id), guessable(unique_id.guessable != 0), tenant(its_tenant) {
-  static_assert(sizeof(unique_id.secret) == sizeof(secret));
-  std::memcpy(secret.data(), unique_id.secret, sizeof(unique_id.secret));
+CommunicatorTable::JoinKey::JoinKey(const JoinRequest& request)
+    : id(request.id.comm_id), guessable(request.id.guessable != 0), tenant(request.tenant) {
+  // Without a key of the cluster, all tenants derive the same id from a text.
+  if (guessable && request.account != nullptr) tenant = request.account->name();
+  static_assert(sizeof(request.id.secret) == sizeof(secret));
+  std::memcpy(secret.data(), request.id.secret, sizeof(request.id.secret));
 }
 
 absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request, RankPort* port) {
-  const auto joinable = joinable_.find(JoinKey(request.id, request.tenant));
+  const auto joinable = joinable_.find(JoinKey(request));
   if (joinable != joinable_.end() && joinable->second->communicator.joinable()) {
     Communicator& communicator = joinable->second->communicator;
     communicator.AddRank(request, port);

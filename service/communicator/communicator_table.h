@@ -86,7 +86,7 @@ class CommunicatorTable {
   // Local ranks join by this key. For an id made from a host name, processes may differ in the
   // address that they resolved (wire::UniqueId::resolved).
   struct JoinKey {
-    JoinKey(const wire::UniqueId& id, const std::string& its_tenant);
+    explicit JoinKey(const JoinRequest& request);
     CommId id;
     bool guessable;
     Secret secret;
@@ -119,7 +119,7 @@ class CommunicatorTable {
           Shares own_shares, uint64_t n)
         : Participant(turns, TenantOf(first)),
           number(n),
-          join_key(first.id, first.tenant),
+          join_key(first),
           account(first.account),
           shares(std::move(own_shares)),
           communicator(environment, first, *this) {}

@@ -83,11 +83,11 @@ bool Frontend::AcceptFrom(TenantListener& listener) {
     auto channel = listener.Accept();
     if (absl::IsNotFound(channel.status())) continue;
     if (absl::IsPermissionDenied(channel.status())) {
-      LogOnce(std::string(channel.status().message()));
+      LogOnce("", std::string(channel.status().message()));
       continue;
     }
     if (!channel.ok()) {
-      LogOnce(absl::StrCat("cannot accept a process: ", channel.status().message()));
+      LogOnce("", absl::StrCat("cannot accept a process: ", channel.status().message()));
       return i > 0;
     }
     if (*channel == nullptr) return i > 0;
@@ -99,17 +99,23 @@ bool Frontend::AcceptFrom(TenantListener& listener) {
 void Frontend::AddSession(std::unique_ptr<TenantChannel> channel) {
   auto session = std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel));
   if (const absl::Status taken = session->TakeShares(); !taken.ok()) {
-    return LogOnce(absl::StrCat("rejected a process: ", taken.message()));
+    return LogOnce(session->counted_as(), absl::StrCat("rejected a process: ", taken.message()));
   }
   Tenant& its_tenant = tenants_[session->counted_as()];
   ++its_tenant.sessions;
   sessions_.push_back({.session = std::move(session), .tenant = &its_tenant});
 }
 
-// Suppresses repetitions in the log.
-void Frontend::LogOnce(const std::string& message) {
-  if (logged_.size() >= kMaxLoggedMessages && !logged_.contains(message)) logged_.clear();
-  if (logged_[message].IsDue(message, env_.clock->Now())) env_.log->Error(message);
+// Once per minute and tenant: the numbers in a message may be different each time. Without a
+// tenant, once per minute and message.
+void Frontend::LogOnce(const std::string& tenant, const std::string& message) {
+  const MonotonicNs now = env_.clock->Now();
+  const std::string& about = tenant.empty() ? message : tenant;
+  if (logged_.size() >= kMaxLoggedMessages && !logged_.contains(about)) {
+    absl::erase_if(logged_, [now](const auto& entry) { return !entry.second.IsRecent(now); });
+    if (logged_.size() >= kMaxLoggedMessages) return;
+  }
+  if (logged_[about].IsDue(about, now)) env_.log->Error(message);
 }
 
 bool Frontend::WriteNextState(StateCursor* cursor, state::Session* out) const {

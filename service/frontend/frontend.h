@@ -92,13 +92,13 @@ class Frontend {
   bool AcceptNew();
   bool AcceptFrom(TenantListener& listener);
   void AddSession(std::unique_ptr<TenantChannel> channel);
-  void LogOnce(const std::string& message);
+  void LogOnce(const std::string& tenant, const std::string& message);
 
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantListener>> listeners_;
   std::vector<Entry> sessions_;                               // by id
   std::map<std::string, Tenant> tenants_;                     // those with sessions, by name
-  absl::flat_hash_map<std::string, RepeatedMessage> logged_;  // about listeners, by message
+  absl::flat_hash_map<std::string, RepeatedMessage> logged_;  // by tenant or message
   uint64_t last_id_ = 0;
   uint64_t turns_ = 0;
   size_t first_ = 0;         // index of the session that is first in the next turn

@@ -180,8 +180,10 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
                    : nullptr),
       counted_as_(account_ != nullptr ? account_->counted_as() : channel_->identity().tenant),
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
-      budget_(environment.budget != nullptr ? environment.budget->Of(counted_as_, counters_)
-                                            : nullptr),
+      budget_(environment.budget != nullptr
+                  ? environment.budget->Of(
+                        counted_as_, account_ != nullptr ? account_->limit_group() : "", counters_)
+                  : nullptr),
       buffers_(*environment.device, *environment.buffer_quota, counted_as_, account_,
                channel_->identity().process, budget_),
       kernels_(id, channel_->identity().process,

@@ -64,6 +64,10 @@ struct SessionEnvironment {
       listen_for_environment_id;
 };
 
+// Answers that wait for the end of work (Session::AwaitedStop), of one process: for each of its
+// communicators, and as many windows.
+inline constexpr size_t kMaxAwaitedStops = 2 * wire::kMaxCommsPerSession;
+
 class Session {
  public:
   Session(SessionId id, const SessionEnvironment& environment,
@@ -196,7 +200,10 @@ class Session {
   void WakeRanks();
   // While closing, after the ranks.
   bool ReleaseBuffers(TurnBudget& budget);
+  Outcome Await(const AwaitedStop& stop);
   bool HasStopped(const AwaitedStop& stop) const;
+  // That are looked at in one turn.
+  static constexpr size_t kStopsPerTurn = 256;
   void DropSomeFailedCalls();
   // Counts extra_cost_.
   std::vector<RingUse> UsesOf(BufferId id);
@@ -286,8 +293,8 @@ class Session {
   // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
   std::set<std::pair<uint64_t, uint32_t>> pending_by_number_;  // the same, request first
-  std::vector<AwaitedStop> stops_;
-  std::deque<AwaitedEstimate> estimates_;  // at most kMaxWaitingEstimates
+  std::deque<AwaitedStop> stops_;                              // the next one to look at first
+  std::deque<AwaitedEstimate> estimates_;                      // at most kMaxWaitingEstimates
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use

@@ -160,7 +160,9 @@ absl::Status Session::JoinDerived(const RankSlot& parent, const DerivedRank& pla
   join.id = place.id;
   join.ranks = place.ranks;
   join.rank.set_rank(place.rank.value());
-  if (place.rank == Rank(0)) env_.rendezvous->Register(place.id, identity().tenant, budget_);
+  if (place.rank == Rank(0)) {
+    MCCS_RETURN_IF_ERROR(env_.rendezvous->Register(place.id, identity().tenant, budget_));
+  }
   return Admit(join, request);
 }
 
@@ -171,8 +173,7 @@ Session::Outcome Session::HandleRevoke(const wire::CommRevoke& request, RankSlot
   endpoint.communicator->Revoke(
       &endpoint,
       absl::StrCat("rank ", endpoint.rank().value(), " revoked the communicator (ncclCommRevoke)"));
-  stops_.push_back({request.header.request, request.comm_handle});
-  return std::nullopt;
+  return Await({request.header.request, request.comm_handle});
 }
 
 }  // namespace mccs

@@ -104,7 +104,9 @@ Session::Outcome Session::HandleHello(const wire::Hello& hello) {
 }
 
 absl::StatusOr<wire::UniqueIdReply> Session::HandleGetUniqueId(const wire::GetUniqueId&) {
-  return Signed(env_.rendezvous->MakeId(env_.endpoint, identity().tenant, budget_));
+  MCCS_ASSIGN_OR_RETURN(const wire::UniqueId id,
+                        env_.rendezvous->MakeId(env_.endpoint, identity().tenant, budget_));
+  return Signed(id);
 }
 
 wire::UniqueIdReply Session::Signed(wire::UniqueId id) const {
@@ -192,7 +194,8 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   if (join.id.guessable == 0) {
     MCCS_RETURN_IF_ERROR(env_.id_keys->Check(join.id));
   } else {  // The id of NCCL_COMM_ID is the library's: no daemon makes it.
-    env_.id_keys->Name(&join.id, identity().tenant);
+    // By Tenant: the containers of all Tenants may run as one user.
+    env_.id_keys->Name(&join.id, account_ != nullptr ? account_->name() : identity().tenant);
     if (request.rank == 0)
       MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant, budget_));
   }
@@ -405,6 +408,15 @@ Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& r
   }
   const AwaitedStop stop{request.header.request, request.comm_handle, request.number};
   if (!closed.ok() || HasStopped(stop)) return closed;
+  return Await(stop);
+}
+
+Session::Outcome Session::Await(const AwaitedStop& stop) {
+  if (stops_.size() >= kMaxAwaitedStops) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process already waits for the end of work in ", stops_.size(),
+                     " communicators and windows, which is the limit; wait for earlier calls"));
+  }
   stops_.push_back(stop);
   return std::nullopt;
 }
@@ -419,11 +431,18 @@ bool Session::HasStopped(const AwaitedStop& stop) const {
 }
 
 bool Session::PollStops() {
-  return std::erase_if(stops_, [this](const AwaitedStop& stop) {
-           if (!HasStopped(stop)) return false;
-           AnswerDone(stop.request);
-           return true;
-         }) > 0;
+  bool moved = false;
+  for (size_t i = std::min(stops_.size(), kStopsPerTurn); i > 0; --i) {
+    const AwaitedStop stop = stops_.front();
+    stops_.pop_front();
+    if (HasStopped(stop)) {
+      AnswerDone(stop.request);
+      moved = true;
+    } else {
+      stops_.push_back(stop);
+    }
+  }
+  return moved;
 }
 
 }  // namespace mccs

@@ -47,8 +47,8 @@ class SimHostBudget : public testing::Test {
 
 TEST_F(SimHostBudget, CommunicatorsThatNeverFormLeaveRoomForOthers) {
   SimWorld world(Options(1, Resource::kForming, 16));
-  SimTenant& red = Process(world, 0, "uid 1");
-  SimTenant& blue = Process(world, 0, "uid 2");
+  SimTenant& red = Process(world, 0, "red");
+  SimTenant& blue = Process(world, 0, "blue");
   std::vector<SimRank*> waiting;
   for (int i = 0; i < 9; ++i) {
     ASSERT_TRUE(world.GetUniqueId(red));
@@ -56,7 +56,7 @@ TEST_F(SimHostBudget, CommunicatorsThatNeverFormLeaveRoomForOthers) {
   }
   ASSERT_TRUE(world.RunUntil([&] { return waiting.back()->answered; }));
   EXPECT_THAT(std::string(waiting.back()->status.text),
-              HasSubstr("too many communicators that are forming on this host: tenant uid 1 has 8 "
+              HasSubstr("too many communicators that are forming on this host: tenant red has 8 "
                         "and asks for 1 more, 8 of 16 are free"));
   EXPECT_EQ(Form(world, {&blue}), "");
   // Formed ones do not count.
@@ -68,14 +68,14 @@ TEST_F(SimHostBudget, CommunicatorsThatNeverFormLeaveRoomForOthers) {
 
 TEST_F(SimHostBudget, CommunicatorsReturnWhenTheirProcessEnds) {
   SimWorld world(Options(1, Resource::kCommunicators, 10));
-  SimTenant& red = Process(world, 0, "uid 1");
+  SimTenant& red = Process(world, 0, "red");
   for (int i = 0; i < 5; ++i) ASSERT_EQ(Form(world, {&red}), "");
-  EXPECT_THAT(Form(world, {&red}), HasSubstr("tenant uid 1 has 5 and asks for 1 more, 5 of 10"));
-  SimTenant& blue = Process(world, 0, "uid 2");
+  EXPECT_THAT(Form(world, {&red}), HasSubstr("tenant red has 5 and asks for 1 more, 5 of 10"));
+  SimTenant& blue = Process(world, 0, "blue");
   EXPECT_EQ(Form(world, {&blue}), "");
   red.Kill();
   ASSERT_TRUE(world.RunUntil([&] { return world.host(0).daemon().communicators() == 1; }));
-  SimTenant& next = Process(world, 0, "uid 1");
+  SimTenant& next = Process(world, 0, "red");
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Form(world, {&next}), "") << i;
 }
 
@@ -90,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Resources, LackedBetweenHosts,
 TEST_P(LackedBetweenHosts, FailsWithTheReasonAndLeavesRoomForOthers) {
   SimWorld world(Options(3, GetParam(), GetParam() == Resource::kLaneMemory ? 512 * kKiB : 100));
   std::vector<SimTenant*> red, blue;
-  for (int h = 0; h < 3; ++h) red.push_back(&Process(world, h, "uid 1"));
-  for (int h = 0; h < 3; ++h) blue.push_back(&Process(world, h, "uid 2"));
+  for (int h = 0; h < 3; ++h) red.push_back(&Process(world, h, "red"));
+  for (int h = 0; h < 3; ++h) blue.push_back(&Process(world, h, "blue"));
   const uint64_t before = world.host(0).daemon().held(GetParam());
   std::string error;
   int formed = 0;
@@ -99,7 +99,7 @@ TEST_P(LackedBetweenHosts, FailsWithTheReasonAndLeavesRoomForOthers) {
   EXPECT_GT(formed, 1);
   EXPECT_THAT(error,
               HasSubstr(std::string("too m") + (FactsOf(GetParam()).bytes ? "uch " : "any ") +
-                        FactsOf(GetParam()).noun + " on this host: tenant uid 1 has "));
+                        FactsOf(GetParam()).noun + " on this host: tenant red has "));
   EXPECT_EQ(Form(world, blue), "");
   for (const auto& [process, rank] : formed_) process->Destroy(*rank);
   ASSERT_TRUE(world.RunUntil([&] {

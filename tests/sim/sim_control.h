@@ -71,6 +71,7 @@ class SimAgent final : public ControllerLink {
   std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
   std::optional<std::string> TakeIdKey() override { return table_.TakeIdKey(); }
   void SetNamedRendezvous(const agent::v1::NamedRendezvous& all) override {
+    named_rendezvous_ = all;
     table_.SetNamedRendezvous(all);
   }
   std::optional<FoundRendezvous> TakeFoundRendezvous() override {
@@ -84,6 +85,8 @@ class SimAgent final : public ControllerLink {
   int64_t report_every_ns() const override { return report_every_ns_; }
   void Ended(CommId id, const std::string& why) override;
 
+  // As the daemon set it last.
+  const agent::v1::NamedRendezvous& named_rendezvous() const { return named_rendezvous_; }
   // The last report of each communicator.
   const std::map<CommId, agent::v1::Report>& reports() const { return reports_; }
 
@@ -94,6 +97,7 @@ class SimAgent final : public ControllerLink {
   const Clock& clock_;  // of the host
   AgentTable table_;
   std::map<CommId, agent::v1::Report> reports_;
+  agent::v1::NamedRendezvous named_rendezvous_;
 
   // The current stream; 0 if there is none.
   AgentKey stream_{0};

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/log.h"
+#include "base/limited_warnings.h"
 #include "proto/peer.pb.h"
 #include "proto/unique_id.h"
 #include "service/communicator/links/controller_link.h"
@@ -38,7 +38,7 @@ struct CommunicatorEnvironment {
   TreeRelay* relay = nullptr;
   Rendezvous* rendezvous = nullptr;  // null: those of other daemons only
   NamedRendezvous* named = nullptr;
-  Log* log = nullptr;
+  LimitedWarnings* lines = nullptr;    // of the log, by tenant
   Position position;                   // of this host
   Endpoint endpoint;                   // where peers connect to this daemon
   int channels = 1;                    // of the default strategy

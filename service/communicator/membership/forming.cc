@@ -37,7 +37,7 @@ uint32_t MostRosterBytes(int ranks) {
 }
 
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
-                          int ranks, const std::string& tenant, Waker& waker) {
+                          int ranks, const std::string& tenant, Log* log, Waker& waker) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
           .dial = {.route = {.to = {host, id.port}, .connect = {}},
@@ -51,7 +51,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
           .relay = environment.relay,
           .tenant = tenant,
           .most_roster_bytes = MostRosterBytes(ranks),
-          .log = environment.log};
+          .log = log};
 }
 
 // A message is parsed within one turn of the engine, so its size must fit the communicator. The
@@ -100,10 +100,10 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
       formation_(formation),
       waker_(waker),
       secret_(SecretOf(first.id)),
-      joining_(first.roster == nullptr
-                   ? std::make_unique<Joining>(
-                         OptionsFor(environment, first.id, first.ranks, first.tenant, waker))
-                   : nullptr),
+      joining_(first.roster == nullptr ? std::make_unique<Joining>(
+                                             OptionsFor(environment, first.id, first.ranks,
+                                                        formation.counted_as, formation.log, waker))
+                                       : nullptr),
       known_roster_(first.roster),
       expected_{.id = CommId(first.id.comm_id),
                 .any_id = first.id.guessable != 0,
@@ -240,10 +240,10 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     receiver_.emplace(StrategyReceiver::Options{.relay = env_.relay,
                                                 .star = formation_.star.get(),
                                                 .clock = env_.access.clock,
-                                                .log = env_.log,
+                                                .log = formation_.log,
                                                 .id = formation_.id,
                                                 .secret = formation_.key,
-                                                .tenant = formation_.tenant,
+                                                .tenant = formation_.counted_as,
                                                 .most_bytes = most_bytes,
                                                 .waker = &waker_});
   }
@@ -270,7 +270,7 @@ absl::Status Forming::TakeReceivedRoster(std::string serialised) {
   const TreeRelay::Subject subject{.kind = Relayed::kRoster,
                                    .relay_id = RelayIdOf(Relayed::kRoster, expected_.id, secret_),
                                    .secret = secret_};
-  env_.relay->Forward(formation_.tenant, subject, std::move(serialised), children);
+  env_.relay->Forward(formation_.counted_as, subject, std::move(serialised), children);
   return absl::OkStatus();
 }
 
@@ -357,8 +357,8 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
     absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts());
     if (s.ok()) s = CheckHomes(*proposal, formation_.members->layout);
     if (!s.ok()) {
-      env_.log->Error("communicator ", FormatCommId(formation_.id), ": rejected the controller's ",
-                      std::string(s.message()));
+      formation_.log->Error("communicator ", FormatCommId(formation_.id),
+                            ": rejected the controller's ", std::string(s.message()));
       proposal.reset();
     }
   }
@@ -380,7 +380,7 @@ absl::Status Forming::TakeReceivedStrategy(std::string serialised) {
   std::vector<Endpoint> children;
   for (const HostIndex child : StrategyChildren(members))
     children.push_back(members.EndpointOf(child));
-  env_.relay->Forward(formation_.tenant, StrategySubject(formation_.id, formation_.key),
+  env_.relay->Forward(formation_.counted_as, StrategySubject(formation_.id, formation_.key),
                       std::move(serialised), children);
   return absl::OkStatus();
 }
@@ -407,7 +407,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .device = env_.device,
                          .id = formation_.id,
                          .secret = formation_.key,
-                         .tenant = formation_.tenant,
+                         .tenant = members.roster.tenant(),
                          .self = members.self,
                          .hosts = {},
                          .source_host = env_.endpoint.host,

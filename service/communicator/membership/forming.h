@@ -29,11 +29,12 @@
 namespace mccs {
 
 struct Formation {
+  Log* log = nullptr;                 // of the communicator
   CommId id;                          // the communicator's id among daemons, from the roster on
   Secret key{};                       // of its daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
-  std::string tenant;
+  std::string counted_as;            // for whom the relayed bytes count
   std::string cgroup;                // of the first process; empty: unknown
   std::optional<RateLimits> limits;  // from the controller, until lanes exist
   std::optional<Strategy> proposal;  // from the controller, until the leader has chosen

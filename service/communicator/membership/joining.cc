@@ -19,10 +19,11 @@ Joining::Joining(const JoiningOptions& options)
               .relay_id = RelayIdOf(Relayed::kRoster, id_, options.dial.secret),
               .secret = options.dial.secret},
              options.tenant, options.most_roster_bytes, options.dial.waker) {
-  if (options.named != nullptr) seeker_.emplace(*options.named, id_, options.dial.waker);
   ConnectOwn();
-  if (link_ == nullptr && KnowsRoute())
-    dial_ = std::make_unique<Dial>(options_.access, dial_options_);
+  if (link_ != nullptr) return;
+  if (options.named != nullptr)
+    seeker_.emplace(*options.named, id_, options.tenant, options.dial.waker);
+  if (KnowsRoute()) dial_ = std::make_unique<Dial>(options_.access, dial_options_);
 }
 
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }

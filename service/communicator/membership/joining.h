@@ -43,7 +43,7 @@ struct JoiningOptions {
   NamedRendezvous* named =
       nullptr;  // it is asked for the route to the rendezvous; null: dial.route
   TreeRelay* relay = nullptr;
-  std::string tenant = {};  // of the communicator
+  std::string tenant = {};  // for whom the communicator counts
   // Of a message of the rendezvous, or of a forwarder. One turn of the engine parses a roster, so
   // its size must fit the communicator.
   uint32_t most_roster_bytes = kMaxPeerMessageBytes;

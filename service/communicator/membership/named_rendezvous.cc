@@ -1,27 +1,57 @@
 #include "service/communicator/membership/named_rendezvous.h"
 
 #include <algorithm>
+#include <list>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
 
-NamedRendezvous::Seeker::Seeker(NamedRendezvous& named, CommId id, Waker* waker)
-    : named_(named), id_(id), waker_(waker) {
-  named_.seekers_.emplace(id, this);
-  named_.changed_ = true;
-  if (named_.open_.contains(id)) {
-    found_ = named_.Here(id);
-  } else if (const auto known = named_.answers_.find(id); known != named_.answers_.end()) {
-    found_ = known->second;
-  }
+NamedRendezvous::Seeker::Seeker(NamedRendezvous& named, CommId id, const std::string& tenant,
+                                Waker* waker)
+    : named_(named), id_(id), tenant_(tenant), waker_(waker) {
+  named_.Begin(*this);
 }
 
-NamedRendezvous::Seeker::~Seeker() {
-  auto [it, end] = named_.seekers_.equal_range(id_);
-  while (it != end && it->second != this) ++it;
-  named_.seekers_.erase(it);
-  named_.changed_ = true;
+NamedRendezvous::Seeker::~Seeker() { named_.End(*this); }
+
+void NamedRendezvous::Begin(Seeker& seeker) {
+  Tenant& tenant = tenants_[seeker.tenant_];
+  if (tenant.active.size() < kMaxNamedRendezvousPerTenant) return Activate(tenant, seeker);
+  seeker.place_ = tenant.waiting.insert(tenant.waiting.end(), &seeker);
+}
+
+void NamedRendezvous::Activate(Tenant& tenant, Seeker& seeker) {
+  seeker.active_ = true;
+  seeker.place_ = tenant.active.insert(tenant.active.end(), &seeker);
+  seekers_.emplace(seeker.id_, &seeker);
+  changed_ = true;
+  if (open_.contains(seeker.id_)) {
+    seeker.found_ = Here(seeker.id_);
+  } else if (const auto known = answers_.find(seeker.id_); known != answers_.end()) {
+    seeker.found_ = known->second;
+  }
+  if (seeker.found_.has_value()) seeker.waker_->Wake();
+}
+
+void NamedRendezvous::End(Seeker& seeker) {
+  const auto own = tenants_.find(seeker.tenant_);
+  Tenant& tenant = own->second;
+  (seeker.active_ ? tenant.active : tenant.waiting).erase(seeker.place_);
+  if (seeker.active_) {
+    auto [it, end] = seekers_.equal_range(seeker.id_);
+    while (it != end && it->second != &seeker) ++it;
+    seekers_.erase(it);
+    changed_ = true;
+    if (!tenant.waiting.empty()) {
+      Seeker& next = *tenant.waiting.front();
+      tenant.waiting.pop_front();
+      Activate(tenant, next);
+    }
+  }
+  if (tenant.active.empty()) tenants_.erase(own);
 }
 
 absl::Status NamedRendezvous::Open(CommId id, const std::string& tenant) {
@@ -62,7 +92,10 @@ bool NamedRendezvous::Poll() {
     moved = true;
   }
   DropThoseThatAreOver();
-  if (!std::exchange(changed_, false)) return moved;
+  const MonotonicNs now = clock_.Now();
+  if (!changed_ || now < next_message_) return moved;
+  changed_ = false;
+  next_message_ = now + kNamedRendezvousIntervalNs;
   Send();
   return true;
 }
@@ -80,9 +113,22 @@ void NamedRendezvous::Send() {
     if (all.open_size() == kMaxNamedRendezvous) break;
     all.add_open(id.value());
   }
-  for (auto it = seekers_.begin(); it != seekers_.end(); it = seekers_.upper_bound(it->first)) {
-    if (all.sought_size() == kMaxNamedRendezvous) break;
-    if (!open_.contains(it->first)) all.add_sought(it->first.value());
+  absl::flat_hash_set<CommId> sought;
+  const auto add = [&](const Seeker& seeker) {
+    if (open_.contains(seeker.id_) || !sought.insert(seeker.id_).second) return;
+    all.add_sought(seeker.id_.value());
+  };
+  struct Rest {
+    std::list<Seeker*>::const_iterator next, end;
+  };
+  std::vector<Rest> rests;
+  for (const auto& [name, tenant] : tenants_)
+    rests.push_back({tenant.active.begin(), tenant.active.end()});
+  while (!rests.empty() && all.sought_size() < kMaxNamedRendezvous) {
+    for (Rest& rest : rests) {
+      if (all.sought_size() < kMaxNamedRendezvous) add(**rest.next++);
+    }
+    std::erase_if(rests, [](const Rest& rest) { return rest.next == rest.end; });
   }
   std::erase_if(answers_, [this](const auto& entry) { return !seekers_.contains(entry.first); });
   controller_.SetNamedRendezvous(all);

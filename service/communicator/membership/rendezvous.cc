@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/plan.h"
+#include "base/status_macros.h"
 #include "service/communicator/links/star_protocol.h"
 #include "service/communicator/membership/joining.h"
 #include "service/communicator/membership/membership.h"
@@ -31,8 +32,9 @@ peer::Message RejectedMessage(const absl::Status& why) {
 
 }  // namespace
 
-wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string& tenant,
-                                  const std::shared_ptr<TenantResources>& budget) {
+absl::StatusOr<wire::UniqueId> Rendezvous::MakeId(const Endpoint& advertised,
+                                                  const std::string& tenant,
+                                                  const std::shared_ptr<TenantResources>& budget) {
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;
   id.version = wire::kWireVersion;
@@ -40,25 +42,46 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string&
   id.comm_id = random_.NextU64();
   random_.Fill(std::as_writable_bytes(std::span(id.secret)));
   std::strncpy(id.host, advertised.host.c_str(), sizeof(id.host) - 1);
-  Register(id, tenant, budget);
+  MCCS_RETURN_IF_ERROR(Register(id, tenant, budget));
   return id;
 }
 
-void Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant,
-                          const std::shared_ptr<TenantResources>& budget) {
-  std::unique_ptr<PendingRendezvous>& place = pending_rendezvous_[CommId(id.comm_id)];
-  if (place != nullptr) return;  // A second rank of this host joined with the same id.
-  place = std::make_unique<PendingRendezvous>(turns_, CommId(id.comm_id), tenant);
-  place->guessable = id.guessable != 0;
-  place->budget = budget;
-  std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
-  std::list<CommId>& unused = unused_[tenant];
-  place->unused = unused.insert(unused.end(), CommId(id.comm_id));
-  // An id costs a few hundred bytes; a tenant that creates too many loses its oldest ones.
-  if (unused.size() <= kMaxUnusedIdsPerTenant) return;
-  pending_rendezvous_.erase(unused.front());
+absl::Status Rendezvous::Register(const wire::UniqueId& id, const std::string& tenant,
+                                  const std::shared_ptr<TenantResources>& budget) {
+  if (pending_rendezvous_.contains(CommId(id.comm_id)))
+    return absl::OkStatus();  // A second rank of this host joined with the same id.
+  const std::string& payer = budget != nullptr ? budget->name() : tenant;
+  BudgetShare share(budget, Resource::kUniqueIds);
+  if (absl::Status taken = share.Take(); !taken.ok()) {
+    const auto unused = unused_.find(payer);
+    if (unused == unused_.end()) return taken;
+    share = std::move(pending_rendezvous_.at(unused->second.front())->unused_share);
+    DropOldestUnused(payer);
+  }
+  auto rendezvous = std::make_unique<PendingRendezvous>(turns_, CommId(id.comm_id), tenant, payer,
+                                                        std::move(share));
+  rendezvous->guessable = id.guessable != 0;
+  rendezvous->budget = budget;
+  std::copy(std::begin(id.secret), std::end(id.secret), rendezvous->secret.begin());
+  std::list<CommId>& unused = unused_[payer];
+  rendezvous->unused = unused.insert(unused.end(), CommId(id.comm_id));
+  pending_rendezvous_[CommId(id.comm_id)] = std::move(rendezvous);
+  if (unused.size() > kMaxUnusedIdsPerTenant) DropOldestUnused(payer);
+  return absl::OkStatus();
+}
+
+void Rendezvous::DropOldestUnused(const std::string& payer) {
+  const CommId oldest = unused_.at(payer).front();
+  LeaveUnused(*pending_rendezvous_.at(oldest));
+  pending_rendezvous_.erase(oldest);
   ++ended_;
-  unused.pop_front();
+}
+
+void Rendezvous::LeaveUnused(PendingRendezvous& rendezvous) {
+  const auto unused = unused_.find(rendezvous.counted_as);
+  unused->second.erase(rendezvous.unused);
+  if (unused->second.empty()) unused_.erase(unused);
+  rendezvous.unused_share.ReturnAll();
 }
 
 std::optional<Secret> Rendezvous::SecretOf(CommId id) const {
@@ -96,9 +119,7 @@ std::unique_ptr<Connection> Rendezvous::ConnectOwn(CommId id, const Secret& secr
 bool Rendezvous::Admit(PendingRendezvous& rendezvous) {
   if (rendezvous.joining_hosts.size() >= kMaxHostsPerRendezvous) return false;
   if (std::exchange(rendezvous.active, true)) return true;
-  auto unused = unused_.find(rendezvous.creator);
-  unused->second.erase(rendezvous.unused);
-  if (unused->second.empty()) unused_.erase(unused);
+  LeaveUnused(rendezvous);
   return true;
 }
 
@@ -151,7 +172,7 @@ bool Rendezvous::PollRanks() {
 void Rendezvous::End(PendingRendezvous& rendezvous) {
   for (JoiningHost& joining_host : rendezvous.joining_hosts) {
     if (joining_host.link == nullptr) continue;
-    CloseLater(rendezvous.creator, std::move(joining_host.link),
+    CloseLater(rendezvous.counted_as, std::move(joining_host.link),
                joining_host.notified ? rendezvous.roster : nullptr);
   }
   pending_rendezvous_.erase(rendezvous.id);
@@ -322,8 +343,10 @@ void Rendezvous::HandleJoin(CommId id, PendingRendezvous& rendezvous, JoiningHos
     return;
   }
   if (!joining_host.proven_host.empty() && join.host() != joining_host.proven_host) {
-    log_.Warning("communicator ", FormatCommId(id), ": the daemon of host ",
-                 joining_host.proven_host, " tried to join as host ", CutPeerText(join.host()));
+    Write(rendezvous, LogLevel::kWarning,
+          absl::StrCat("communicator ", FormatCommId(id), ": the daemon of host ",
+                       joining_host.proven_host, " tried to join as host ",
+                       CutPeerText(join.host())));
     if (joining_host.ranks.empty()) {
       RejectHost(rendezvous, joining_host,
                  absl::UnauthenticatedError(absl::StrCat(
@@ -458,8 +481,10 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
     *host->mutable_rdma_addresses() = joining_host.rdma_addresses;
     for (auto& [rank, join] : joining_host.ranks) host->add_ranks()->Swap(join.mutable_rank());
   }
-  log_.Info("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ", rendezvous.ranks,
-            " ranks have joined from ", rendezvous.joining_hosts.size(), " hosts");
+  Write(rendezvous, LogLevel::kInfo,
+        absl::StrCat("communicator ", FormatCommId(CommId(roster.comm_id())), ": all ",
+                     rendezvous.ranks, " ranks have joined from ", rendezvous.joining_hosts.size(),
+                     " hosts"));
   peer::Message message;
   message.set_roster(roster.SerializeAsString());
   Spend(static_cast<int64_t>(message.roster().size()) * kRosterByteCost);
@@ -481,12 +506,13 @@ void Rendezvous::SendRoster(CommId id, PendingRendezvous& rendezvous) {
 void Rendezvous::RejectHost(const PendingRendezvous& rendezvous, JoiningHost& joining_host,
                             const absl::Status& why) {
   joining_host.link->Queue(MakeFrame(RejectedMessage(why)));
-  CloseLater(rendezvous.creator, std::move(joining_host.link), nullptr);
+  CloseLater(rendezvous.counted_as, std::move(joining_host.link), nullptr);
 }
 
 void Rendezvous::RejectRendezvous(CommId id, PendingRendezvous& rendezvous,
                                   const absl::Status& why) {
-  log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
+  Write(rendezvous, LogLevel::kWarning,
+        absl::StrCat("communicator ", FormatCommId(id), " cannot form: ", why.message()));
   const PeerFrame frame = MakeFrame(RejectedMessage(why));
   for (JoiningHost& joining_host : rendezvous.joining_hosts) joining_host.Send(frame);
   rendezvous.over = true;

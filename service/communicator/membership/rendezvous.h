@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/ready_list.h"
@@ -58,19 +59,22 @@ class Rendezvous {
   static constexpr int64_t kCostPerTurn = 1 << 20;
   // Of a link that is served, and of a message that is handled, besides its bytes.
   static constexpr int64_t kLinkCost = 8 << 10;
+  // In the log, of one tenant.
+  static constexpr int kLinesPerMinute = 64;
   // To queue a message for one of many hosts, or to close its link.
   static constexpr int64_t kQueueCost = 1 << 10;
 
   Rendezvous(Random& random, const Clock& clock, Log& log)
-      : random_(random), clock_(clock), log_(log) {}
+      : random_(random), clock_(clock), lines_(log, "tenant", kLinesPerMinute) {}
 
   // Creates an id for `tenant`, with its rendezvous here. `advertised`: where other daemons connect
-  // to this one. `budget`: for whom these connections count; null: not counted.
-  wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant,
-                        const std::shared_ptr<TenantResources>& budget = nullptr);
+  // to this one. `budget`: for whom ids, connections and turns count; null: not limited, turns
+  // count for `tenant`. An error: the budget has no id left, and there is no unused one to replace.
+  absl::StatusOr<wire::UniqueId> MakeId(const Endpoint& advertised, const std::string& tenant,
+                                        const std::shared_ptr<TenantResources>& budget = nullptr);
   // Registers an id that was derived elsewhere (NCCL_COMM_ID), with its rendezvous here.
-  void Register(const wire::UniqueId& id, const std::string& tenant,
-                const std::shared_ptr<TenantResources>& budget = nullptr);
+  absl::Status Register(const wire::UniqueId& id, const std::string& tenant,
+                        const std::shared_ptr<TenantResources>& budget = nullptr);
 
   // The secret of a pending rendezvous, for the handshake; nothing if there is none for `id`.
   std::optional<Secret> SecretOf(CommId id) const;
@@ -115,11 +119,18 @@ class Rendezvous {
     std::list<JoiningHost>::iterator place;
   };
   struct PendingRendezvous final : TurnQueue::Participant {
-    // `tenant`: that asked for the id.
-    PendingRendezvous(TurnQueue& turns, CommId own_id, const std::string& tenant)
-        : Participant(turns, tenant), id(own_id), creator(tenant) {}
+    // `tenant`: that asked for the id. `payer`: for whom it counts.
+    PendingRendezvous(TurnQueue& turns, CommId own_id, const std::string& tenant,
+                      const std::string& payer, BudgetShare share)
+        : Participant(turns, payer),
+          id(own_id),
+          creator(tenant),
+          counted_as(payer),
+          unused_share(std::move(share)) {}
     const CommId id;
     const std::string creator;
+    const std::string counted_as;
+    BudgetShare unused_share;                 // until some host has connected
     std::shared_ptr<TenantResources> budget;  // null: not limited
     Secret secret{};
     bool guessable = false;
@@ -176,6 +187,9 @@ class Rendezvous {
   void RejectRendezvous(CommId id, PendingRendezvous& rendezvous, const absl::Status& why);
   // Reads a host's messages; true if it has ended.
   bool PollHost(CommId id, PendingRendezvous& rendezvous, JoiningHost& joining_host, bool& moved);
+  // REQUIRES: `payer` has an unused id.
+  void DropOldestUnused(const std::string& payer);
+  void LeaveUnused(PendingRendezvous& rendezvous);
   void End(PendingRendezvous& rendezvous);
   void CloseLater(const std::string& tenant, std::unique_ptr<PeerLink> link, PeerFrame roster);
   bool PollRanks();
@@ -185,6 +199,10 @@ class Rendezvous {
   void ReadClosingLink(ClosingLink& closing);
   void RemoveClosingLink(ClosingLink& closing);
   void SendRequestedRosters(const std::string& tenant);
+  // A line of the log.
+  void Write(const PendingRendezvous& rendezvous, LogLevel level, const std::string& line) {
+    lines_.Write(rendezvous.counted_as, line, clock_.Now(), level);
+  }
   void Spend(int64_t cost) { spent_ += cost; }
   // For work on all its links.
   void SpendForAll(const PendingRendezvous& rendezvous) {
@@ -193,13 +211,13 @@ class Rendezvous {
 
   Random& random_;
   const Clock& clock_;
-  Log& log_;
+  LimitedWarnings lines_;
   TurnQueue turns_{kControlQuantum};          // of pending_rendezvous_
   TurnQueue closing_turns_{kControlQuantum};  // of closing_links_
   int64_t spent_ = 0;                         // by the rendezvous or link whose turn it is
   absl::flat_hash_map<CommId, std::unique_ptr<PendingRendezvous>> pending_rendezvous_;
   uint64_t ended_ = 0;
-  // Those without a host, by tenant, oldest first.
+  // Those without a host, by counted_as, oldest first.
   std::map<std::string, std::list<CommId>> unused_;
   std::list<ClosingLink> closing_links_;
   absl::flat_hash_map<std::string, Requests> requests_;  // by tenant

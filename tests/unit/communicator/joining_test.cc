@@ -229,7 +229,7 @@ TEST_F(JoiningTest, SendsRanksAndReceivesRoster) {
 
 TEST_F(JoiningTest, JoinsAtItsOwnDaemonWithoutTheNetwork) {
   Rendezvous own(random_, clock_, *quiet_);
-  const wire::UniqueId id = own.MakeId({kHere, kPort}, "blue");
+  const wire::UniqueId id = own.MakeId({kHere, kPort}, "blue").value();
   // Nobody listens at the address of the id.
   Joining joining(
       {.access = {&network_.HostNetwork(kHere), &random_, &clock_},

@@ -327,7 +327,7 @@ TEST_F(LargePlans, BeyondTheTenantsShareReplaceOthersOrAreRefused) {
   const uint64_t bytes = MemoryBytes(**Get(probe, KeyOf(0)));
   limits[Resource::kPlanMemory] = 5 * bytes;
   HostBudget budget(limits);
-  const auto blue = budget.Of("blue", std::make_shared<TenantCounters>());
+  const auto blue = budget.Of("blue", "", std::make_shared<TenantCounters>());
   PlanCache cache(layout_, strategy_, HostIndex(0), /*runners=*/{},
                   BudgetShare(blue, Resource::kPlanMemory));
   for (int i = 0; i < 20; ++i) {

@@ -27,7 +27,7 @@ peer::Roster RosterIn(const peer::Message& message) {
 class RendezvousTest : public testing::Test {
  protected:
   wire::UniqueId Make(const std::string& tenant = "blue") {
-    return rendezvous_.MakeId({"10.0.0.1", 7400}, tenant);
+    return rendezvous_.MakeId({"10.0.0.1", 7400}, tenant).value();
   }
   // `proven`: whose daemon it is by its certificate.
   std::shared_ptr<FakeWire> Connect(const wire::UniqueId& id, const std::string& proven = "") {
@@ -154,7 +154,10 @@ TEST_F(RendezvousOfTheOwnHost, NeedsNoDescriptor) {
   HostLimits limits;
   limits[Resource::kDescriptors] = 0;
   HostBudget budget(limits);
-  const auto id = rendezvous_.MakeId({"10.0.0.1", 7400}, "blue", budget.Of("blue", nullptr));
+  const auto id = rendezvous_
+                      .MakeId({"10.0.0.1", 7400}, "blue",
+                              budget.Of("blue", "", std::make_shared<TenantCounters>()))
+                      .value();
   const auto own = ConnectOwn(id, SecretOf(id));
   own->Send(Join(1, 0, "h0"));
   Run();
@@ -265,7 +268,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableRendezvous) {
   wire::UniqueId id{};
   id.guessable = 1;
   id.comm_id = 0xc0ffee;
-  rendezvous_.Register(id, "blue");
+  ASSERT_TRUE(rendezvous_.Register(id, "blue").ok());
   auto liar = Connect(id), a = Connect(id), b = Connect(id);
   liar->Deliver(Join(4, 1, "h9", "red"));
   Run();
@@ -279,7 +282,7 @@ TEST_F(RendezvousTest, RejectsOnlyOtherTenantFromGuessableRendezvous) {
     EXPECT_TRUE(received.back().has_roster()) << received.back().ShortDebugString();
   }
   // Likewise after ranks have joined.
-  rendezvous_.Register(id, "blue");
+  ASSERT_TRUE(rendezvous_.Register(id, "blue").ok());
   a = Connect(id), b = Connect(id), liar = Connect(id);
   a->Deliver(Join(2, 0, "h0"));
   Run();
@@ -474,6 +477,43 @@ TEST_F(RendezvousTest, RemovesOldestUnusedIdOfTenant) {
   EXPECT_EQ(rendezvous_.pending_rendezvous(), kMaxUnusedIdsPerTenant + 1);
 }
 
+TEST_F(RendezvousTest, UnusedIdsAreInTheBudget) {
+  HostLimits limits;
+  limits[Resource::kUniqueIds] = 4;
+  HostBudget budget(limits);
+  const auto make = [&](const std::string& tenant) {
+    return rendezvous_.MakeId({"10.0.0.1", 7400}, "user",
+                              budget.Of(tenant, "", std::make_shared<TenantCounters>()));
+  };
+  const auto pending = [&](const absl::StatusOr<wire::UniqueId>& id) {
+    return rendezvous_.SecretOf(CommId(id->comm_id)).has_value();
+  };
+  const auto first = make("blue"), second = make("blue"), red = make("red");
+  EXPECT_TRUE(pending(first) && pending(second) && pending(red));
+  const auto refused = make("green");
+  EXPECT_THAT(refused.status().message(),
+              testing::AllOf(HasSubstr("too many unused unique ids"), HasSubstr("1 of 4 are free"),
+                             HasSubstr("limits.unique_ids")));
+  const auto third = make("blue");
+  ASSERT_TRUE(third.ok()) << "it replaces the tenant's oldest one";
+  EXPECT_FALSE(pending(first));
+  EXPECT_TRUE(pending(second) && pending(red) && pending(third));
+  Connect(*second);
+  EXPECT_EQ(budget.held(Resource::kUniqueIds), 2u) << "a used one no longer counts";
+  EXPECT_TRUE(make("green").ok());
+}
+
+// By whom it pays for, not by the tenant whose ranks may join.
+TEST_F(RendezvousTest, ATenantsIdsDoNotReplaceThoseOfAnotherWithTheSameUser) {
+  HostBudget budget{HostLimits{}};
+  const auto counters = std::make_shared<TenantCounters>();
+  const auto blue = budget.Of("blue", "", counters), red = budget.Of("red", "", counters);
+  const auto kept = rendezvous_.MakeId({"10.0.0.1", 7400}, "uid 0", blue);
+  for (size_t i = 0; i <= kMaxUnusedIdsPerTenant; ++i)
+    ASSERT_TRUE(rendezvous_.MakeId({"10.0.0.1", 7400}, "uid 0", red).ok());
+  EXPECT_TRUE(rendezvous_.SecretOf(CommId(kept->comm_id)).has_value());
+}
+
 TEST_F(RendezvousTest, KeepsUsedIds) {
   const auto used = Make("red");
   auto a = Connect(used);
@@ -499,8 +539,8 @@ TEST_F(RendezvousTest, GuessableIdMayBeReusedWithNewId) {
   wire::UniqueId id{};
   id.comm_id = 77;
   id.guessable = 1;
-  rendezvous_.Register(id, "blue");
-  rendezvous_.Register(id, "blue");
+  ASSERT_TRUE(rendezvous_.Register(id, "blue").ok());
+  ASSERT_TRUE(rendezvous_.Register(id, "blue").ok());
   EXPECT_EQ(rendezvous_.pending_rendezvous(), 1u);
   auto a = Connect(id);
   a->Deliver(Join(1, 0, "h0"));

@@ -55,7 +55,7 @@ TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
   BufferQuota quota({});
   Shares shares;
   const auto take_all = [&](const std::string& tenant) {
-    const auto resources = budget.Of(tenant, std::make_shared<TenantCounters>());
+    const auto resources = budget.Of(tenant, "", std::make_shared<TenantCounters>());
     for (;;) {
       auto share = quota.Take(tenant, nullptr, resources);
       if (!share.ok()) return share.status();

@@ -22,9 +22,9 @@ class BufferRegistryTest : public testing::Test {
     auto importer = std::make_unique<LocalImporter>();
     importer_ = importer.get();
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
-    registry_ =
-        std::make_unique<BufferRegistry>(*device_, quota_, "blue", nullptr, 0,
-                                         budget_.Of("blue", std::make_shared<TenantCounters>()));
+    registry_ = std::make_unique<BufferRegistry>(
+        *device_, quota_, "blue", nullptr, 0,
+        budget_.Of("blue", "", std::make_shared<TenantCounters>()));
   }
 
   absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {

@@ -52,8 +52,9 @@ class ChunkedBufferTest : public ::testing::Test {
   CpuDevice device_{{}, std::make_unique<LocalImporter>()};
   BufferQuota quota_{{.buffers_per_tenant = 201, .mapped_bytes_per_tenant = 1 * kGiB}};
   HostBudget budget_{HostLimits{}};
-  BufferRegistry registry_{device_, quota_, "blue",
-                           nullptr, 0,      budget_.Of("blue", std::make_shared<TenantCounters>())};
+  BufferRegistry registry_{device_, quota_,
+                           "blue",  nullptr,
+                           0,       budget_.Of("blue", "", std::make_shared<TenantCounters>())};
   BufferId id_{0};
 };
 

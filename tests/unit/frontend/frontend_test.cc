@@ -82,7 +82,8 @@ TEST_F(FrontendTest, LogsARejectedTenantOncePerMinute) {
             1u);
 }
 
-// Jobs of one user in different control groups: each is a tenant of its own.
+// Jobs of one user in different control groups: each is a tenant of its own, and all of the Tenant
+// together get what one tenant gets.
 TEST_F(FrontendTest, LimitsCountByTenantNotByUser) {
   world_.host(0).controller().tenants = {
       {.name = "pods",
@@ -90,11 +91,11 @@ TEST_F(FrontendTest, LimitsCountByTenantNotByUser) {
        .quotas = {}}};
   world_.RunFor(kNsPerMs);
   Connect({"uid 0", 400, "/kubepods/pod1/c"}, kProcesses);
-  EXPECT_TRUE(RunUntilSessions(kProcessesOfOne));
-  EXPECT_TRUE(world_.host(0).log().Contains("tenant pods/1 has 2048"));
+  EXPECT_TRUE(RunUntilSessions(kProcessesOfOne / 2));
+  EXPECT_TRUE(world_.host(0).log().Contains("tenant pods/1 has 1024"));
   RawTenant other(world_, 0, {"uid 0", 500, "/kubepods/pod2/c"});
   EXPECT_TRUE(other.Greet());
-  EXPECT_EQ(sessions(), kProcessesOfOne + 1);
+  EXPECT_EQ(sessions(), kProcessesOfOne / 2 + 1);
 }
 
 // ---- Unknown tenants ----------------------------------------------------------------------------

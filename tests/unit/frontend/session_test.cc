@@ -124,6 +124,31 @@ TEST_F(SessionTest, RejectsADmaBufWithoutADescriptor) {
   EXPECT_THAT(reply->status.text, HasSubstr("descriptor of the buffer's dma-buf"));
 }
 
+// Each begins and fails without other ranks: two lines of the log.
+TEST_F(SessionTest, AFloodOfFailedCommunicatorsDoesNotFillTheLog) {
+  SimTenant& red = world_.AddTenant(0, "red");
+  ASSERT_TRUE(world_.RunUntil([&] { return red.connected(); }));
+  for (int i = 0; i < 2 * kCommunicatorLinesPerMinute; ++i) {
+    ASSERT_TRUE(world_.GetUniqueId(red));
+    SimRank& rank = red.Init(red.unique_id(), 2, 0);
+    world_.RunFor(kNsPerMs);
+    red.Abort(rank);
+    ASSERT_TRUE(world_.RunUntil([&] { return rank.answered; }));
+  }
+  EXPECT_TRUE(Logged("further lines for this tenant"));
+  EXPECT_LE(world_.host(0).log().Count("communicator "),
+            static_cast<size_t>(kCommunicatorLinesPerMinute + Rendezvous::kLinesPerMinute));
+  SimTenant& blue = world_.AddTenant(0, "blue");
+  ASSERT_TRUE(world_.RunUntil([&] { return blue.connected(); }));
+  ASSERT_TRUE(world_.GetUniqueId(blue));
+  SimRank& rank = blue.Init(blue.unique_id(), 2, 0);
+  world_.RunFor(kNsPerMs);
+  const size_t before = world_.host(0).log().Count("communicator ");
+  blue.Abort(rank);
+  ASSERT_TRUE(world_.RunUntil([&] { return rank.answered; }));
+  EXPECT_GT(world_.host(0).log().Count("communicator "), before) << "of another tenant";
+}
+
 TEST_F(SessionTest, AGreetingBringsNoImageOtherwise) {
   if (std::getenv("MCCS_SIM_DEVICE") != nullptr) GTEST_SKIP() << "kernels run plans everywhere";
   const std::optional<wire::HelloReply> reply = tenant_.Hello();
@@ -140,7 +165,7 @@ TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
     world_.RunFor(kNsPerMs);
   }
   EXPECT_TRUE(Logged("(red): invalid message of 7 bytes"));
-  EXPECT_TRUE(Logged("further warnings for this tenant"));
+  EXPECT_TRUE(Logged("further lines for this tenant"));
   EXPECT_EQ(world_.host(0).log().Count("(red): "),
             static_cast<size_t>(LimitedWarnings::kPerMinute));
   tenant_.SendBytes("garbage", 7);

@@ -20,8 +20,8 @@ class HostBudgetTest : public testing::Test {
     limits[Resource::kLaneMemory] = 64 * kMiB;
     return limits;
   }
-  std::shared_ptr<TenantResources> Of(const std::string& tenant) {
-    return budget_.Of(tenant, counters_.Of(tenant));
+  std::shared_ptr<TenantResources> Of(const std::string& tenant, const std::string& group = "") {
+    return budget_.Of(tenant, group, counters_.Of(tenant));
   }
   // As many as the tenant gets, one at a time.
   static uint64_t TakeAll(BudgetShare& share) {
@@ -56,6 +56,31 @@ TEST_F(HostBudgetTest, SharesOfOneTenantCountTogether) {
   EXPECT_FALSE(second.Take().ok());
   first.Return(5);
   EXPECT_TRUE(second.Take(5).ok());
+}
+
+TEST_F(HostBudgetTest, ManyNamesOfAGroupGetNoMoreThanOneTenant) {
+  BudgetShare first(Of("uid 1", "users"), Resource::kCommunicators);
+  EXPECT_EQ(TakeAll(first), 25u);
+  std::deque<BudgetShare> shares;
+  uint64_t all = 25;
+  for (int uid = 2; uid < 100; ++uid) {
+    shares.emplace_back(Of("uid " + std::to_string(uid), "users"), Resource::kCommunicators);
+    all += TakeAll(shares.back());
+  }
+  EXPECT_LT(all, 50u) << "a part of the group's share is free for its next tenant";
+  EXPECT_GT(all, 45u);
+  // Beside it, a tenant without a group gets half of the rest, as beside any other tenant.
+  BudgetShare red(Of("red"), Resource::kCommunicators);
+  EXPECT_GE(TakeAll(red), 25u);
+  const absl::Status refused = first.Take(30);
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("tenant uid 1 has 25 and asks for 30 more"),
+                                       HasSubstr("are free for users together, and a tenant")));
+  // The group's share shrinks with what others hold; it then gets nothing more.
+  EXPECT_EQ(TakeAll(first), 0u);
+  shares.clear();
+  red.ReturnAll();
+  first.ReturnAll();
+  EXPECT_EQ(TakeAll(first), 25u) << "all was returned";
 }
 
 TEST_F(HostBudgetTest, ResourcesAreIndependent) {
@@ -99,7 +124,7 @@ TEST_F(HostBudgetTest, CountsByTenant) {
 
 TEST_F(HostBudgetTest, ShareMovesAndMayOutliveTheBudget) {
   auto budget = std::make_unique<HostBudget>(Limits());
-  BudgetShare share(budget->Of("red", counters_.Of("red")), Resource::kCommunicators);
+  BudgetShare share(budget->Of("red", "", counters_.Of("red")), Resource::kCommunicators);
   ASSERT_TRUE(share.Take(3).ok());
   BudgetShare moved = std::move(share);
   budget.reset();
@@ -120,7 +145,8 @@ TEST_F(HostBudgetTest, SumsAgreeForRandomTenants) {
   std::mt19937_64 random(seed);
   std::deque<BudgetShare> shares;
   for (int i = 0; i < 20; ++i)
-    shares.emplace_back(Of(std::to_string(i % 5)), Resource::kCommunicators);
+    shares.emplace_back(Of(std::to_string(i % 5), i % 5 < 2 ? "" : "group"),
+                        Resource::kCommunicators);
   for (int step = 0; step < 10000; ++step) {
     BudgetShare& share = shares[random() % shares.size()];
     if (random() % 3 > 0) {

@@ -112,6 +112,22 @@ TEST_F(TenantLedgerTest, CommunicatorsOfAllOriginsOfATenantCountTogether) {
   EXPECT_TRUE(user->AdmitCommunicator().ok());
 }
 
+TEST_F(TenantLedgerTest, ThoseWithManyNamesShareLimits) {
+  SetQuotas({});
+  EXPECT_EQ(ledger_.AccountOf(kUser)->limit_group(), "") << "a Tenant is one name";
+  const auto stranger = ledger_.AccountOf({"uid 8", ""}), other = ledger_.AccountOf({"uid 9", ""});
+  EXPECT_EQ(stranger->limit_group(), "users without a Tenant");
+  EXPECT_EQ(other->limit_group(), stranger->limit_group());
+  EXPECT_EQ(ledger_.AccountOf({"team-b", ""})->limit_group(), "") << "the operator made its socket";
+  ledger_.SetTenants({{.name = "pods",
+                       .selector = {.uids = {1}, .sockets = {}, .cgroups = {"/kubepods*/pod{uid}"}},
+                       .quotas = {}}});
+  const auto pod = ledger_.AccountOf({"uid 0", "/kubepods/pod1"});
+  EXPECT_EQ(pod->counted_as(), "pods/1");
+  EXPECT_EQ(pod->limit_group(), "all of Tenant pods");
+  EXPECT_EQ(ledger_.AccountOf(kUser)->limit_group(), pod->limit_group());
+}
+
 TEST_F(TenantLedgerTest, MemoryIsRejectedBeyondTheQuotaAndNoSumOverflows) {
   SetQuotas({.memory_bytes = 1000});
   const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});

@@ -347,7 +347,7 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
   Flood("outsider", 3 * LimitedWarnings::kPerMinute);
   EXPECT_EQ(server_->pending(), 8u);
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
-  EXPECT_THAT(log_.lines.back(), HasSubstr("further warnings for this address"));
+  EXPECT_THAT(log_.lines.back(), HasSubstr("further lines for this address"));
   EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from outsider"));
   EXPECT_GT(counters_.displaced.value(), 0u);
   EXPECT_EQ(counters_.accepted.value(), 0u);
