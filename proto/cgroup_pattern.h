@@ -6,7 +6,8 @@
 //
 // A pattern matches the beginning of a path, up to a '/' or the end: whatever is in the group
 // belongs to it. Each * and {name} takes as few characters as possible, so that a process that may
-// create groups below its own cannot choose what they stand for.
+// create groups below its own cannot choose what they stand for. A process outside may create
+// groups that match, if * stands for a group of its own (docs/operators/tenants.md).
 #ifndef MCCS_PROTO_CGROUP_PATTERN_H_
 #define MCCS_PROTO_CGROUP_PATTERN_H_
 

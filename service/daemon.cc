@@ -141,7 +141,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .buffer_quota = &buffer_quota_,
       .ledger = &ledger_,
       .budget = &budget_,
-      .denies_unknown = options.denies_unknown_tenants,
+      .denies_unknown = &denies_unknown_tenants_,
       .clock = parts.clock,
       .log = parts.log,
       .warnings = &tenant_warnings_,
@@ -149,6 +149,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .endpoint = {},
       .id_keys = &id_keys_,
       .listen_for_environment_id = std::bind_front(&Daemon::ListenForEnvironmentId, this)};
+  DenyUnknownTenants(options.denies_unknown_tenants);
   for (size_t r = 0; r < kResources; ++r)
     counters_->limits[r].Set(static_cast<int64_t>(options.limits.of[r]));
   frontend_ = std::make_unique<Frontend>(session_environment_);

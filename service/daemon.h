@@ -5,6 +5,7 @@
 #ifndef MCCS_SERVICE_DAEMON_H_
 #define MCCS_SERVICE_DAEMON_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -129,6 +130,9 @@ class Daemon {
   bool PrepareSleep();
   void EndSleep() { frontend_->EndSleep(); }
 
+  // As DaemonOptions::denies_unknown_tenants, for processes that connect later. THREAD: any.
+  void DenyUnknownTenants(bool denies) { denies_unknown_tenants_.store(denies); }
+
   // Readable by any thread; may outlive the daemon.
   std::shared_ptr<DaemonCounters> counters() const { return counters_; }
 
@@ -176,6 +180,7 @@ class Daemon {
   BufferQuota buffer_quota_;
   LimitedWarnings tenant_warnings_;
   LimitedWarnings communicator_lines_;
+  std::atomic<bool> denies_unknown_tenants_{false};
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
   NamedRendezvous named_;

@@ -302,7 +302,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
   if (const absl::Status sent = NotifyServiceManager(manager, "READY=1"); !sent.ok())
     log.Warning("cannot notify the service manager: ", sent.message());
 
-  Reload reload(line, config, std::move(file), &wall_clock, &log);
+  Reload reload(line, config, std::move(file), &wall_clock, &log, daemon.get());
   MCCS_ASSIGN_OR_RETURN(const auto hangups, HangupThread::Start([&] { reload.Run(); }));
 
   // Short sleeps of this thread end on time; the kernel's default adds 50 µs to each.

@@ -13,6 +13,11 @@ void Reload::Run() {
   FinishReload(
       config.status(), file_, certificate_, "new connections to the controller",
       [&](const std::string& key) -> std::optional<std::string> {
+        if (key == "unknown_tenants") {
+          daemon_->DenyUnknownTenants(config->denies_unknown_tenants);
+          return absl::StrCat("unknown_tenants ", config->denies_unknown_tenants ? "deny" : "allow",
+                              ", for processes that connect");
+        }
         if (key != "log_level") return std::nullopt;
         log_->SetLowest(config->log_level);
         return absl::StrCat("log_level ", LogLevelName(config->log_level),

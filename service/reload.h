@@ -14,6 +14,7 @@
 #include "base/stderr_log.h"
 #include "service/command_line.h"
 #include "service/config.h"
+#include "service/daemon.h"
 #include "trust/certificate_reload.h"
 
 namespace mccs {
@@ -21,13 +22,14 @@ namespace mccs {
 class Reload {
  public:
   // `running`: read from `line`. `file`: its configuration file; nothing: it has none. LIFETIME:
-  // `clock` and `log` outlive it.
+  // `clock`, `log` and `daemon` outlive it.
   Reload(CommandLine line, const Config& running, std::optional<ConfigFile> file,
-         const WallClock* clock, StderrLog* log)
+         const WallClock* clock, StderrLog* log, Daemon* daemon)
       : line_(std::move(line)),
         file_(std::move(file)),
         certificate_(running.tls, clock),
-        log_(log) {}
+        log_(log),
+        daemon_(daemon) {}
 
   void Run();
 
@@ -36,6 +38,7 @@ class Reload {
   std::optional<ConfigFile> file_;
   CertificateReload certificate_;
   StderrLog* const log_;
+  Daemon* const daemon_;
 };
 
 }  // namespace mccs

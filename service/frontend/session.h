@@ -8,6 +8,7 @@
 #ifndef MCCS_SERVICE_FRONTEND_SESSION_H_
 #define MCCS_SERVICE_FRONTEND_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -51,7 +52,8 @@ struct SessionEnvironment {
   BufferQuota* buffer_quota = nullptr;
   TenantLedger* ledger = nullptr;  // null: no quotas
   HostBudget* budget = nullptr;    // null: not limited
-  bool denies_unknown = false;     // processes whose tenant no operator has named
+  // Processes whose tenant no operator has named. Another thread may change it. Null: no.
+  const std::atomic<bool>* denies_unknown = nullptr;
   const Clock* clock = nullptr;
   Log* log = nullptr;
   LimitedWarnings* warnings = nullptr;

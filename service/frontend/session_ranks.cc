@@ -42,7 +42,8 @@ void SetHints(const wire::CommOptions& options, cluster::Hints* hints) {
 // ---- The beginning ------------------------------------------------------------------------------
 
 absl::Status Session::CheckKnown() const {
-  if (!env_.denies_unknown || account_ == nullptr || account_->IsKnown()) return absl::OkStatus();
+  const bool denies = env_.denies_unknown != nullptr && env_.denies_unknown->load();
+  if (!denies || account_ == nullptr || account_->IsKnown()) return absl::OkStatus();
   const std::string& cgroup = identity().cgroup;
   return absl::PermissionDeniedError(
       absl::StrCat(identity().tenant,

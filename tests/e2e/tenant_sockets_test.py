@@ -122,6 +122,24 @@ class UnknownTenants(unittest.TestCase):
         self.assertTrue(eventually(lambda: lab.run(*job).returncode == 0, timeout=20))
 
 
+    def test_a_reload_denies_them_and_admits_them_again(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+            config.write("unknown_tenants: allow\n")
+            config.flush()
+            lab = Lab(hosts=1, gpus=2, name="reload", mccsd_config=config.name)
+        self.addCleanup(lab.down)
+        job = (program("collective_perf"), "--op", "all_reduce", "--min", "4K", "--max", "4K", "--iters", "1")
+        file = lab.directory / "h0/config.yaml"
+        text = file.read_text()
+        for before, after, code in (("allow", "deny", 1), ("deny", "allow", 0)):
+            text = text.replace(f"unknown_tenants: {before}", f"unknown_tenants: {after}")
+            file.write_text(text)
+            os.kill(lab.daemons()["h0"]["pid"], signal.SIGHUP)
+            expected = f"now unknown_tenants {after}, for processes that connect"
+            self.assertTrue(eventually(lambda: expected in lab.command("logs", "h0").stdout, timeout=20))
+            self.assertEqual(min(lab.run(*job).returncode, 1), code)
+
+
 class OfAHost(unittest.TestCase):
     """mccsd and its controller without a lab, so that each can be stopped."""
 

@@ -57,6 +57,19 @@ TEST(CgroupPattern, AProcessCannotChooseWhatANameStandsFor) {
   EXPECT_EQ(Matched("/kubepods*/pod{uid}", "/kubepods/pod1/pod2/pod3"), "/kubepods/pod1 1");
 }
 
+// A container may create groups below its own; the operator's guide has these patterns.
+TEST(CgroupPattern, AContainerCannotBecomeAJobOfSlurm) {
+  constexpr char kForged[] = "/system.slice/docker-abc.scope/slurmstepd.scope/job_77";
+  EXPECT_EQ(Matched("/system.slice/slurmstepd.scope/job_{job}", kForged), "");
+  EXPECT_EQ(Matched("/system.slice/{node}_slurmstepd.scope/job_{job}",
+                    "/system.slice/docker-abc.scope/n1_slurmstepd.scope/job_77"),
+            "");
+  EXPECT_EQ(Matched("/system.slice/{node}_slurmstepd.scope/job_{job}",
+                    "/system.slice/n1_slurmstepd.scope/job_71/step_0"),
+            "/system.slice/n1_slurmstepd.scope/job_71 n1 71");
+  EXPECT_NE(Matched("/system.slice/*slurmstepd.scope/job_{job}", kForged), "") << "as documented";
+}
+
 TEST(CgroupPattern, ANameStandsForOneCharacterOrMoreOfOnePart) {
   EXPECT_EQ(Matched("/a{x}", "/a"), "");
   EXPECT_EQ(Matched("/a{x}", "/a/b"), "");
