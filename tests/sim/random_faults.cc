@@ -10,6 +10,7 @@ namespace mccs {
 namespace {
 
 constexpr int64_t kLongestNs = 2 * kNsPerSec;
+constexpr int64_t kLongestCutNs = 8 * kNsPerSec;
 constexpr int64_t kBriefNs = 200 * kNsPerMs;
 constexpr int64_t kLongestJumpNs = 300 * kNsPerSec;
 constexpr int64_t kWallJumpNs = 30 * 24 * 3600 * kNsPerSec;
@@ -58,7 +59,7 @@ void RandomFaults::Act(const std::vector<int>& living) {
     case 7:
       return JumpWallClock();
     default:
-      return BeginOneWay(living);
+      return BeginPartition(living);
   }
 }
 
@@ -84,16 +85,26 @@ void RandomFaults::JumpWallClock() {
   counts_.Add(back ? RandomEvent::kWallClockSetBack : RandomEvent::kWallClockSetForward);
 }
 
-void RandomFaults::BeginOneWay(const std::vector<int>& living) {
+void RandomFaults::BeginPartition(const std::vector<int>& living) {
   const int from = living[Below(living.size())];
   const int to = living[Below(living.size())];
   const auto partitioned = [&](const Fault& fault) { return fault.to >= 0 && !fault.over; };
   if (from == to || std::ranges::any_of(faults_, partitioned)) return;
-  const bool brief = Below(2) == 0;
   world_.network().PartitionOneWay(world_.host(from).address(), world_.host(to).address());
-  counts_.Add(brief ? RandomEvent::kBriefOneWayPartition : RandomEvent::kOneWayPartition);
-  if (brief) return Begin(Kind::kBriefOneWay, from, Between(1, kBriefNs), to);
-  Begin(Kind::kOneWay, from, Between(kLaneReconnectTimeoutNs, kLongestNs), to);
+  switch (Below(3)) {
+    case 0:
+      counts_.Add(RandomEvent::kBriefOneWayPartition);
+      return Begin(Kind::kBriefOneWay, from, Between(1, kBriefNs), to);
+    case 1:
+      counts_.Add(RandomEvent::kOneWayPartition);
+      Begin(Kind::kOneWay, from, Between(kLaneReconnectTimeoutNs, kLongestNs), to);
+      break;
+    default:
+      world_.network().PartitionOneWay(world_.host(to).address(), world_.host(from).address());
+      counts_.Add(RandomEvent::kPairCut);
+      Begin(Kind::kCut, from, Between(kLaneReconnectTimeoutNs, kLongestCutNs), to);
+      break;
+  }
   CutLanes(from, to);
   CutLanes(to, from);
 }
@@ -132,6 +143,7 @@ void RandomFaults::End(Fault& fault) {
       return control_.store().SetFails(false);
     case Kind::kBriefOneWay:
     case Kind::kOneWay:
+    case Kind::kCut:
       return world_.network().Heal(address(fault.host), address(fault.to));
     case Kind::kClock:
       return;
@@ -158,6 +170,12 @@ MonotonicNs RandomFaults::NextEvent() const {
 }
 
 void RandomFaults::EndAll() {
+  for (const Fault& fault : faults_) {
+    const bool found =
+        fault.kind == Kind::kCut && (world_.host(fault.host).log().Contains(" is unreachable: ") ||
+                                     world_.host(fault.to).log().Contains(" is unreachable: "));
+    if (found) counts_.Add(RandomEvent::kPairFound);
+  }
   for (Fault& fault : faults_) {
     if (!fault.over) End(fault);
   }
@@ -186,6 +204,7 @@ bool RandomFaults::Explains(const Fault& fault, const std::vector<int>& hosts,
       // The clock jumped over the time that a lane has to reconnect.
       return forming || fault.disturbed || (verbs_ && absl::StrContains(error, "lane stalled"));
     case Kind::kOneWay:
+    case Kind::kCut:
       return has_rank_on(fault.to);
     case Kind::kBriefOneWay:
     case Kind::kDisk:

@@ -5,7 +5,8 @@
 // - The disk of the controller's store fails for a while, or the controller dies in a commit.
 // - The monotonic clock of a host jumps forward, and the time of day in both directions.
 // - What one host sends to another is delayed: for a shorter time than lanes tolerate, or for a
-//   longer one while their lanes break.
+//   longer one while their lanes break. Or two hosts do not reach each other, and all others reach
+//   both.
 //
 // THREAD: one, the world's.
 #ifndef MCCS_TESTS_SIM_RANDOM_FAULTS_H_
@@ -64,6 +65,7 @@ class RandomFaults final : public SimParticipant {
     kClock,        // at one moment
     kBriefOneWay,  // shorter than lanes tolerate
     kOneWay,       // longer, and the lanes are cut
+    kCut,          // the same in both directions, long enough that the pair of hosts is found
   };
   struct Fault {
     Kind kind = Kind::kDescriptors;
@@ -82,7 +84,7 @@ class RandomFaults final : public SimParticipant {
   bool IsOn(Kind kind, int host) const;
   void Begin(Kind kind, int host, int64_t ns, int to = -1);
   void End(Fault& fault);
-  void BeginOneWay(const std::vector<int>& living);
+  void BeginPartition(const std::vector<int>& living);
   void CutLanes(int from, int to);
   void JumpClock(int host);
   void JumpWallClock();
