@@ -1,6 +1,5 @@
 // mccs-controller: tracks the cluster's hosts and communicators, and proposes each communicator's
 // strategy.
-#include <grpc/support/log.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,6 +30,7 @@
 #include "base/yaml_config.h"
 #include "controller/api/access.h"
 #include "controller/api/metrics.h"
+#include "controller/api/refused_clients.h"
 #include "controller/api/server.h"
 #include "controller/certificate_commands.h"
 #include "controller/config.h"
@@ -45,6 +45,7 @@
 #include "controller/store/sqlite_store.h"
 #include "trust/certificate_directory.h"
 #include "trust/certificate_watch.h"
+#include "trust/grpc/failed_handshakes.h"
 #include "trust/stored_key.h"
 #include "trust/tls_files.h"
 
@@ -210,14 +211,17 @@ absl::StatusOr<std::string> IdKeyFor(const ControllerConfig& config) {
   return ReadOrMakeKey(config.state_dir + "/idkey", random);
 }
 
-// Null: not configured. LIFETIME: coordinator and store outlive it.
+// Null: not configured. LIFETIME: the last three outlive it.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const ControllerConfig& config,
                                                             SharedCoordinator* coordinator,
-                                                            const CountingStore* store) {
+                                                            const CountingStore* store,
+                                                            const RefusedClients* refused) {
   if (config.metrics_listen.empty()) return nullptr;
-  return MetricsServer::Start(config.metrics_listen, [coordinator, store] {
+  return MetricsServer::Start(config.metrics_listen, [coordinator, store, refused] {
     const StoreCounts counts = store->counts();
-    return coordinator->With([&](Coordinator& c) { return ControllerMetrics(c, counts); });
+    const RefusedCounts refusals = refused->counts();
+    return coordinator->With(
+        [&](Coordinator& c) { return ControllerMetrics(c, counts, refusals); });
   });
 }
 
@@ -296,14 +300,19 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
     log->Warning("clients need no certificates: everybody who reaches ", config.listen,
                  " may change everything");
   }
+  RefusedClients refused(*log, clock);
+  const auto on_refused = [&](const RefusedClient& client) { refused.Add(client); };
+  // Replaces gRPC's own log; other errors reach us as statuses. GRPC_VERBOSITY prints the lines.
+  const FailedHandshakes failed(on_refused, /*print=*/std::getenv("GRPC_VERBOSITY") != nullptr);
   absl::StatusOr<std::unique_ptr<ControllerServer>> server = ControllerServer::Start(
-      config.listen, config.tls, access->get(), &coordinator, catalog->get());
+      config.listen, {.files = config.tls, .on_refused = on_refused, .clock = &wall_clock},
+      access->get(), &coordinator, catalog->get());
   if (!server.ok()) {
     log->Error(std::string(server.status().message()));
     return kExitFailed;
   }
   const std::string endpoint = LocalEndpoint(config.listen, (*server)->port());
-  const auto metrics = ServeMetrics(config, &coordinator, store->get());
+  const auto metrics = ServeMetrics(config, &coordinator, store->get(), &refused);
   const auto state = metrics.ok()
                          ? PublishState(config, endpoint, metrics->get())
                          : absl::StatusOr<std::unique_ptr<StateDirectory>>(metrics.status());
@@ -345,11 +354,6 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
   return 0;
 }
 
-// Disables gRPC's own log lines; errors reach us as statuses. GRPC_VERBOSITY enables them.
-void SilenceGrpc() {
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
-}
-
 int PrintAllKeys() {
   PrintKeys("mccs-controller", ControllerConfigKeys(), &std::cout);
   for (const ObjectKind kind : kObjectKinds)
@@ -381,7 +385,6 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "mccs-controller: %s\n", std::string(config.status().message()).c_str());
     return kExitBadConfiguration;
   }
-  SilenceGrpc();
   return Run(line, *config);
 }
 

@@ -41,12 +41,18 @@ std::string FormatTime(int64_t seconds) {
                           absl::UTCTimeZone());
 }
 
+absl::StatusOr<Validity> ValidityOf(const X509* certificate) {
+  Validity validity;
+  MCCS_ASSIGN_OR_RETURN(validity.from_s, SecondsOf(X509_get0_notBefore(certificate)));
+  MCCS_ASSIGN_OR_RETURN(validity.to_s, SecondsOf(X509_get0_notAfter(certificate)));
+  return validity;
+}
+
 absl::StatusOr<CertificateFacts> FactsOf(const X509* certificate) {
   CertificateFacts facts;
   facts.subject = TextOf(X509_get_subject_name(certificate));
   facts.issuer = TextOf(X509_get_issuer_name(certificate));
-  MCCS_ASSIGN_OR_RETURN(facts.validity.from_s, SecondsOf(X509_get0_notBefore(certificate)));
-  MCCS_ASSIGN_OR_RETURN(facts.validity.to_s, SecondsOf(X509_get0_notAfter(certificate)));
+  MCCS_ASSIGN_OR_RETURN(facts.validity, ValidityOf(certificate));
   const std::string uri = UriOf(certificate);
   absl::StatusOr<Identity> identity = ParseIdentity(uri);
   if (!identity.ok()) {

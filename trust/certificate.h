@@ -30,6 +30,9 @@ struct CertificateFacts {
   Validity validity;
 };
 
+// kInternal: its times are none.
+absl::StatusOr<Validity> ValidityOf(const X509* certificate);
+
 // kInvalidArgument: it has not exactly one name of type URI, or that is no Identity.
 absl::StatusOr<CertificateFacts> FactsOf(const X509* certificate);
 

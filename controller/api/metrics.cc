@@ -96,10 +96,23 @@ void AddStore(const StoreCounts& store, MetricFamilies* out) {
   }
 }
 
+void AddRefusedClients(const RefusedCounts& refused, MetricFamilies* out) {
+  out->BeginCounter("mccs_controller_handshakes_refused_total",
+                    "TLS handshakes of daemons and operators that were refused, by reason: "
+                    "expired: the certificate is not valid at this time; foreign: it is not one of "
+                    "the cluster's authority; missing: there is none, or no TLS; other. "
+                    "mccs-controller's log names the certificates.");
+  for (size_t reason = 0; reason < refused.size(); ++reason) {
+    out->Add({{"reason", RefusalName(static_cast<RefusalReason>(reason))}},
+             static_cast<double>(refused[reason]));
+  }
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
-                                                        const StoreCounts& store) {
+                                                        const StoreCounts& store,
+                                                        const RefusedCounts& refused) {
   MetricFamilies out;
   out.BeginGauge("mccs_build_info", "Always 1; the labels name the component and its version.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
@@ -111,6 +124,7 @@ std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coord
   AddHostsAndCommunicators(coordinator.state(), &out);
   AddDecisions(coordinator.state(), &out);
   AddStore(store, &out);
+  AddRefusedClients(refused, &out);
   return out.Take();
 }
 

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "controller/api/refused_clients.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/store/counting_store.h"
 
@@ -14,7 +15,8 @@ namespace mccs {
 
 // REQUIRES: the caller holds the coordinator's lock.
 std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
-                                                        const StoreCounts& store);
+                                                        const StoreCounts& store,
+                                                        const RefusedCounts& refused);
 
 }  // namespace mccs
 

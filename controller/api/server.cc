@@ -11,7 +11,6 @@
 #include "controller/api/agent_hub.h"
 #include "controller/api/operator_service.h"
 #include "proto/message_limits.h"
-#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
@@ -47,7 +46,7 @@ struct ControllerServer::Impl {
 ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
-    const std::string& address, const TlsFiles& tls, const Access* access,
+    const std::string& address, const ServerTls& tls, const Access* access,
     SharedCoordinator* coordinator, Catalog* catalog) {
   PrepareGrpcOnce();
   auto impl = std::make_unique<Impl>(coordinator, catalog, access);
@@ -56,12 +55,12 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // To estimate the bandwidth, gRPC would send a ping for each small message that it reads.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  ServerTls clients = tls;
+  clients.clients =
+      access->accepts_tokens() ? ClientCertificate::kOptional : ClientCertificate::kRequired;
   builder.AddListeningPort(
       address,
-      tls.empty()
-          ? grpc::InsecureServerCredentials()
-          : TlsServerCredentials(tls, access->accepts_tokens() ? ClientCertificate::kOptional
-                                                               : ClientCertificate::kRequired),
+      tls.files.empty() ? grpc::InsecureServerCredentials() : TlsServerCredentials(clients),
       &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);

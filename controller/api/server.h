@@ -10,7 +10,7 @@
 #include "controller/api/access.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
-#include "trust/tls_files.h"
+#include "trust/grpc/credentials.h"
 
 namespace mccs {
 
@@ -18,10 +18,10 @@ class ControllerServer {
  public:
   // Listens at `address` ("0.0.0.0:7500", "[::]:7500"; port 0: the system chooses).
   // kUnavailable: the address is in use or not local.
-  // `tls`: without files clients need no certificate.
-  // LIFETIME: `coordinator`, `catalog` and `access` outlive it.
+  // `tls`: without files clients need no certificate. `access` decides whether they must have one.
+  // LIFETIME: `coordinator`, `catalog`, `access` and what `tls` uses outlive it.
   static absl::StatusOr<std::unique_ptr<ControllerServer>> Start(const std::string& address,
-                                                                 const TlsFiles& tls,
+                                                                 const ServerTls& tls,
                                                                  const Access* access,
                                                                  SharedCoordinator* coordinator,
                                                                  Catalog* catalog);

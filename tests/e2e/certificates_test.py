@@ -1,6 +1,12 @@
 #!/usr/bin/env python3
-"""The ends of certificates: in `mccsctl get hosts` and in the metrics, also after a renewal without a restart."""
+"""The ends of certificates, also after a renewal without a restart, and clients that the controller refuses."""
 import json
+import pathlib
+import re
+import shutil
+import socket
+import ssl
+import tempfile
 import time
 import unittest
 import urllib.request
@@ -64,6 +70,92 @@ class Ends(unittest.TestCase):
             self.issue(40, *holder)
             self.assertTrue(eventually(lambda: abs(self.metric(daemon) - time.time() - 40 * DAY_S) < 120, timeout=30),
                             f"{daemon}: {self.metric(daemon)}")
+
+
+class RefusedClients(unittest.TestCase):
+    """The controller's log names each client whose certificate it refuses, with the remedy; metrics count them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(hosts=1, gpus=1, name="refused")
+        cls.addClassCleanup(cls.lab.down)
+        cls.certificates = cls.lab.directory / "certificates"
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mccs-refused-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def log(self):
+        return self.lab.command("logs", "controller").stdout
+
+    def refused(self, reason):
+        with urllib.request.urlopen(f"http://{self.lab.daemons()['controller']['metrics']}/metrics",
+                                    timeout=TIMEOUT_S) as answer:
+            counts = re.findall(r'mccs_controller_handshakes_refused_total\{reason="(\w+)"\} (\d+)',
+                                answer.read().decode())
+        return int(dict(counts)[reason])
+
+    def connect(self, files=None):
+        """A client that checks nothing, so that only the controller can refuse."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        if files:
+            context.load_cert_chain(files / "tls.crt", files / "tls.key")
+        host, port = self.lab.daemons()["controller"]["endpoint"].rsplit(":", 1)
+        try:
+            with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as plain, \
+                    context.wrap_socket(plain) as secure:
+                # With TLS 1.3 the client's handshake ends before the controller has seen its certificate.
+                return secure.recv(1) == b""
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+    def assert_refused(self, files, reason, *texts):
+        before = self.refused(reason)
+        self.assertTrue(self.connect(files), "the controller has answered")
+        self.assertTrue(eventually(lambda: self.refused(reason) > before, timeout=30), self.log())
+        for text in texts:
+            self.assertTrue(eventually(lambda: text in self.log(), timeout=30), f"{text}\n{self.log()}")
+        # Nobody else is affected.
+        self.assertEqual(call(*self.lab.mccsctl(), "get", "hosts").returncode, 0)
+
+    def test_a_foreign_certificate(self):
+        made = call(program("mccs-controller"), "init-ca", self.directory / "pki", "--domain", "other", "--host", "h0")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assert_refused(self.directory / "pki/hosts/h0", "foreign",
+                            "refused a client: the certificate of 'CN=host h0, O=other', issued by ",
+                            "a certificate of this cluster's authority is needed; issue one with mccs-controller "
+                            "issue-certificate")
+
+    def test_an_expired_certificate(self):
+        if shutil.which("openssl") is None:
+            self.skipTest("no openssl, which makes expired certificates")
+        (self.directory / "extensions").write_text("subjectAltName=URI:spiffe://lab/host/h0\n"
+                                                   "extendedKeyUsage=serverAuth,clientAuth\n")
+        request, key = self.directory / "request", self.directory / "tls.key"
+        for command in (("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-subj", "/CN=host h0/O=lab",
+                         "-out", request),
+                        ("x509", "-req", "-in", request, "-CA", self.certificates / "ca.crt", "-CAkey",
+                         self.certificates / "ca.key", "-set_serial", "7", "-days", "-1", "-extfile",
+                         self.directory / "extensions", "-out", self.directory / "tls.crt")):
+            made = call("openssl", *command)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        self.assert_refused(self.directory, "expired",
+                            "refused a client: the certificate of 'CN=host h0, O=lab' expired at ",
+                            "a valid certificate of this cluster's authority is needed")
+
+    def test_no_certificate(self):
+        self.assert_refused(None, "missing", "refused a client: it has no certificate: one of this cluster's authority "
+                                             "is needed, by `tls` in mccsd's configuration or --tls DIR of mccsctl")
+
+    def test_no_tls(self):
+        before = self.refused("missing")
+        asked = call(program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"], "get", "hosts")
+        self.assertNotEqual(asked.returncode, 0)
+        self.assertGreater(self.refused("missing"), before)
+        self.assertIn("refused a client: it does not use TLS", self.log())
 
 
 if __name__ == "__main__":

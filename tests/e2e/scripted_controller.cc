@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/report_progress.h"
 #include "trust/certificate_directory.h"
@@ -158,12 +159,14 @@ int Main(int argc, char** argv) {
   }
   ReadOrders(argv[2]);
   Hub hub(argv[2]);
+  const SystemWallClock clock;
   std::unique_ptr<grpc::Server> server;
   // Retry: the previous listener may still be exiting.
   for (int i = 0; i < kTries && server == nullptr; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(argv[1], TlsServerCredentials(TlsFilesIn(argv[3])));
+    builder.AddListeningPort(argv[1],
+                             TlsServerCredentials({.files = TlsFilesIn(argv[3]), .clock = &clock}));
     builder.RegisterService(&hub);
     server = builder.BuildAndStart();
   }

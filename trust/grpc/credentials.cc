@@ -6,11 +6,13 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 
 namespace mccs {
 namespace {
@@ -47,6 +49,37 @@ class ControllerVerifier final : public grpc::experimental::ExternalCertificateV
   const Identity controller_;
 };
 
+// gRPC's own verification would not report the certificate that it refuses. It has checked that the
+// client has the certificate's key, and serves no call before Verify has accepted.
+class ClientVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ClientVerifier(const ServerTls& tls)
+      : certificates_(tls.files.authority),
+        clients_(tls.clients),
+        on_refused_(tls.on_refused),
+        clock_(*tls.clock) {}
+  ~ClientVerifier() override = default;
+
+  bool Verify(TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* result) override {
+    const std::string certificate = ToStd(request->peer_cert());
+    if (certificate.empty() && clients_ == ClientCertificate::kOptional) return true;
+    const std::optional<RefusedClient> refused = certificates_.Check(
+        certificate, ToStd(request->peer_cert_full_chain()), clock_.Now() / kNsPerSec);
+    if (!refused.has_value()) return true;
+    on_refused_(*refused);
+    *result = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, refused->message);
+    return true;
+  }
+  void Cancel(TlsCustomVerificationCheckRequest* /*request*/) override {}
+
+ private:
+  ClientCertificates certificates_;
+  const ClientCertificate clients_;
+  const OnRefusedClient on_refused_;
+  const WallClock& clock_;
+};
+
 std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> Watch(const TlsFiles& files) {
   return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
       files.key, files.certificate, files.authority, kRefreshSeconds);
@@ -68,14 +101,17 @@ void WatchBoth(grpc::experimental::TlsCredentialsOptions* options) {
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files,
-                                                              ClientCertificate clients) {
-  grpc::experimental::TlsServerCredentialsOptions options(Watch(files));
+std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const ServerTls& tls) {
+  MCCS_CHECK(tls.clock != nullptr);
+  grpc::experimental::TlsServerCredentialsOptions options(Watch(tls.files));
   WatchBoth(&options);
-  options.set_cert_request_type(clients == ClientCertificate::kRequired
-                                    ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.set_certificate_verifier(std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
+  // ClientVerifier verifies. gRPC itself refuses clients without a certificate where one is needed.
+  options.set_cert_request_type(
+      tls.clients == ClientCertificate::kRequired
+          ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY
+          : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<ClientVerifier>(tls));
   return grpc::experimental::TlsServerCredentials(options);
 }
 

@@ -11,10 +11,13 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
+#include "trust/client_certificates.h"
 #include "trust/identity.h"
 #include "trust/tls_files.h"
 
@@ -22,10 +25,21 @@ namespace mccs {
 
 enum class ClientCertificate { kRequired, kOptional };
 
-// REQUIRES: CheckTlsFiles has accepted the files. A client's certificate must be of the authority;
-// its kind, and whether it has one, is the service's to check (PeerOf).
-std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(
-    const TlsFiles& files, ClientCertificate clients = ClientCertificate::kRequired);
+// Called for each client whose handshake is refused. THREAD: several of gRPC's at a time.
+using OnRefusedClient = std::function<void(const RefusedClient&)>;
+
+struct ServerTls {
+  TlsFiles files;
+  ClientCertificate clients = ClientCertificate::kRequired;
+  OnRefusedClient on_refused = [](const RefusedClient&) {};
+  const WallClock* clock = nullptr;
+};
+
+// REQUIRES: CheckTlsFiles has accepted the files. A client's certificate must be of the authority
+// (ClientCertificates); its kind, and with kOptional whether it has one, is the service's to check
+// (PeerOf). `on_refused` learns of refused certificates only; FailedHandshakes reports the other
+// failures. LIFETIME: the clock and what on_refused uses outlive the server.
+std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const ServerTls& tls);
 
 // REQUIRES: as above. The server must be the controller of this trust domain: the address by which
 // it is reached proves nothing.

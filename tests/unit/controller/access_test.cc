@@ -31,12 +31,13 @@ class AccessTest : public testing::Test {
   AccessTest() {
     access_.SetOperators({FirstOperator(), {"eve", Role::kViewer, {}}});
     catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
-    auto server = ControllerServer::Start("127.0.0.1:0", cluster_.Controller(), &access_,
-                                          &coordinator_, catalog_.get());
+    auto server =
+        ControllerServer::Start("127.0.0.1:0", Tls(), &access_, &coordinator_, catalog_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
   }
 
+  ServerTls Tls() { return {.files = cluster_.Controller(), .clock = &wall_clock_}; }
   std::shared_ptr<grpc::Channel> Connect(const TlsFiles& files) {
     return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
                                TlsChannelCredentials(files, "mccs"));
@@ -204,8 +205,8 @@ class TokenAccessTest : public AccessTest {
                                             &wall_clock_);
     with_tokens_->SetOperators({{.name = "admin", .role = Role::kAdmin},
                                 {.name = "alice", .role = Role::kAdmin, .by_token = true}});
-    auto server = ControllerServer::Start("127.0.0.1:0", cluster_.Controller(), with_tokens_.get(),
-                                          &coordinator_, catalog_.get());
+    auto server = ControllerServer::Start("127.0.0.1:0", Tls(), with_tokens_.get(), &coordinator_,
+                                          catalog_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
   }

@@ -13,8 +13,8 @@ using testing::HasSubstr;
 
 class ControllerMetricsTest : public CoordinatorTest {
  protected:
-  std::string Text(const StoreCounts& store = {}) {
-    return prometheus::TextSerializer().Serialize(ControllerMetrics(coordinator_, store));
+  std::string Text(const StoreCounts& store = {}, const RefusedCounts& refused = {}) {
+    return prometheus::TextSerializer().Serialize(ControllerMetrics(coordinator_, store, refused));
   }
 };
 
@@ -73,8 +73,18 @@ TEST_F(ControllerMetricsTest, CountsCommitsAndAuditEntries) {
                               "outcome=\"rejected\"} 1\n"));
 }
 
+TEST_F(ControllerMetricsTest, CountsRefusedHandshakesByReason) {
+  RefusedCounts refused{};
+  refused[static_cast<size_t>(RefusalReason::kForeign)] = 3;
+  const std::string text = Text({}, refused);
+  EXPECT_THAT(text,
+              HasSubstr("\nmccs_controller_handshakes_refused_total{reason=\"foreign\"} 3\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\nmccs_controller_handshakes_refused_total{reason=\"missing\"} 0\n"));
+}
+
 TEST_F(ControllerMetricsTest, NamesFollowTheRules) {
-  for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {})) {
+  for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {}, {})) {
     EXPECT_THAT(family.name, testing::MatchesRegex("mccs_[a-z_]+"));
     EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total"))
         << family.name;

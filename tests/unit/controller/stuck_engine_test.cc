@@ -83,7 +83,7 @@ TEST_F(StuckEngine, ARegistrationIsAFreshStart) {
 TEST_F(StuckEngine, IsCountedApartFromReadyHosts) {
   for (int i = 0; i < 10; ++i) Beat(7);
   std::map<std::string, double> hosts;
-  for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {})) {
+  for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {}, {})) {
     if (family.name != "mccs_controller_hosts") continue;
     for (const prometheus::ClientMetric& metric : family.metric)
       hosts[metric.label.at(0).value] = metric.gauge.value;

@@ -3,16 +3,24 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "proto/operator.grpc.pb.h"
+#include "tests/unit/trust/forged_certificates.h"
 #include "tests/unit/trust/new_certificates.h"
 #include "trust/grpc/credentials.h"
+#include "trust/grpc/failed_handshakes.h"
 
 namespace mccs {
 namespace grpc_credentials_test {
 
+using testing::Contains;
 using testing::StartsWith;
 
 // Answers with the identity of the client.
@@ -20,10 +28,12 @@ class Echo final : public control::v1::Operator::Service {
  public:
   grpc::Status Version(grpc::ServerContext* context, const control::v1::VersionRequest* /*request*/,
                        control::v1::VersionReply* reply) override {
+    ++calls;
     const std::optional<Identity> peer = PeerOf(*context->auth_context());
     reply->set_version(peer.has_value() ? ToString(*peer) : "unknown");
     return grpc::Status::OK;
   }
+  std::atomic<int> calls = 0;
 };
 
 class GrpcCredentialsTest : public testing::Test {
@@ -35,7 +45,26 @@ class GrpcCredentialsTest : public testing::Test {
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
   }
-  void Serve(const TlsFiles& files) { Serve(TlsServerCredentials(files)); }
+  void Serve(const TlsFiles& files, ClientCertificate clients = ClientCertificate::kRequired) {
+    Serve(TlsServerCredentials({.files = files,
+                                .clients = clients,
+                                .on_refused = [this](const RefusedClient& client) { Add(client); },
+                                .clock = &clock_}));
+  }
+  void Add(const RefusedClient& client) {
+    const std::lock_guard lock(mutex_);
+    refused_.push_back(absl::StrCat(RefusalName(client.reason), " ", client.subject));
+  }
+  std::vector<std::string> Refused() {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+  // Files of a client that trusts the server and whose certificate is `made`.
+  TlsFiles Files(const CertificateAndKey& made) const {
+    return {.authority = cluster_.Path("ca"),
+            .certificate = cluster_.Write("made.crt", made.certificate),
+            .key = cluster_.Write("made.key", made.key)};
+  }
 
   // The client's identity as the server sees it, or the error.
   std::string Ask(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
@@ -50,6 +79,9 @@ class GrpcCredentialsTest : public testing::Test {
   std::string Ask(const TlsFiles& files) { return Ask(TlsChannelCredentials(files, "mccs")); }
 
   NewCertificates cluster_;
+  const SystemWallClock clock_;
+  std::mutex mutex_;  // guards refused_
+  std::vector<std::string> refused_;
   Echo echo_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -76,6 +108,111 @@ TEST_F(GrpcCredentialsTest, ClientsWithoutACertificateOfTheAuthorityAreRejected)
   EXPECT_THAT(
       Ask(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"}, Validity{now - 100, now - 1})),
       StartsWith("error: "));
+}
+
+TEST_F(GrpcCredentialsTest, TheServerLearnsWhichCertificateIsRefused) {
+  Serve(cluster_.Controller());
+  const int64_t now = cluster_.now_s();
+  const NewCertificates other("lab");
+  const Identity foreign{"lab", Identity::Kind::kHost, "h1"};
+  EXPECT_THAT(Ask(Files(*other.authority().Issue(foreign, {now - 9, now + 99}))),
+              StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("foreign CN=host h1, O=lab"));
+  const Identity host{"mccs", Identity::Kind::kHost, "h2"};
+  EXPECT_THAT(Ask(cluster_.Issue(host, Validity{now - 9, now - 1})), StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("expired CN=host h2, O=mccs"));
+  EXPECT_THAT(Ask(cluster_.Issue(host, Validity{now + 90, now + 99})), StartsWith("error: "));
+  const ForgedCertificate forged{.common_name = "forged", .validity = {now - 9, now + 99}};
+  EXPECT_THAT(Ask(Files(forged.Make(nullptr))), StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("foreign CN=forged"));
+  const CertificateAndKey authority = *cluster_.authority().Pem();
+  const ForgedCertificate server{.common_name = "server",
+                                 .validity = {now - 9, now + 99},
+                                 .extensions = {{NID_ext_key_usage, "serverAuth"}}};
+  EXPECT_THAT(Ask(Files(server.Make(&authority))), StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("other CN=server"));
+  EXPECT_EQ(echo_.calls, 0);
+  EXPECT_EQ(Ask(cluster_.Host("h1")), "spiffe://mccs/host/h1") << "others are not affected";
+}
+
+TEST_F(GrpcCredentialsTest, AnOptionalCertificateMustBeOfTheAuthority) {
+  Serve(cluster_.Controller(), ClientCertificate::kOptional);
+  const TlsFiles of_host = cluster_.Host("h1");
+  EXPECT_EQ(Ask(TokenChannelCredentials(of_host.authority, "mccs", "token")), "unknown");
+  const int64_t now = cluster_.now_s();
+  const NewCertificates other;
+  const Identity host{"mccs", Identity::Kind::kHost, "h1"};
+  EXPECT_THAT(Ask(Files(*other.authority().Issue(host, {now - 9, now + 99}))),
+              StartsWith("error: "));
+  EXPECT_THAT(
+      Ask(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"}, Validity{now - 9, now - 1})),
+      StartsWith("error: "));
+  EXPECT_EQ(echo_.calls, 1);
+  EXPECT_EQ(Ask(of_host), "spiffe://mccs/host/h1");
+}
+
+TEST_F(GrpcCredentialsTest, AClientMaySendCertificatesBetweenItsOwnAndTheAuthoritys) {
+  const int64_t now = cluster_.now_s();
+  const Validity valid{now - 9, now + 99};
+  const auto authority = [&](const std::string& name, const CertificateAndKey* issuer) {
+    return ForgedCertificate{.common_name = name,
+                             .validity = valid,
+                             .extensions = ForgedCertificate::AuthorityExtensions()}
+        .Make(issuer);
+  };
+  const CertificateAndKey root = authority("root", nullptr);
+  const CertificateAndKey between = authority("between", &root);
+  TlsFiles of_server = cluster_.Controller();
+  of_server.authority =
+      cluster_.Write("both", cluster_.authority().Pem()->certificate + root.certificate);
+  Serve(of_server);
+  CertificateAndKey client = ForgedCertificate{.validity = valid}.Make(&between);
+  EXPECT_THAT(Ask(Files(client)), StartsWith("error: "));
+  client.certificate += between.certificate;
+  EXPECT_EQ(Ask(Files(client)), "spiffe://mccs/host/h1");
+}
+
+TEST_F(GrpcCredentialsTest, ANewAuthorityNeedsNoRestart) {
+  Serve(cluster_.Controller());
+  const NewCertificates next;
+  const int64_t now = cluster_.now_s();
+  const CertificateAndKey client =
+      *next.authority().Issue({"mccs", Identity::Kind::kHost, "h1"}, {now - 9, now + 99});
+  TlsFiles files = Files(client);
+  files.authority = cluster_.Write("old", cluster_.authority().Pem()->certificate);
+  EXPECT_THAT(Ask(files), StartsWith("error: "));
+  cluster_.Write("ca",
+                 cluster_.authority().Pem()->certificate + next.authority().Pem()->certificate);
+  EXPECT_EQ(Ask(files), "spiffe://mccs/host/h1");
+  cluster_.Write("ca", next.authority().Pem()->certificate);
+  TlsFiles old = cluster_.Host("h2");
+  old.authority = cluster_.Path("old");
+  EXPECT_THAT(Ask(old), StartsWith("error: "));
+}
+
+TEST_F(GrpcCredentialsTest, WithoutItsAuthorityTheServerAcceptsNobody) {
+  const TlsFiles of_host = cluster_.Host("h1");
+  TlsFiles of_server = cluster_.Controller();
+  of_server.authority = cluster_.Write("servers", cluster_.authority().Pem()->certificate);
+  Serve(of_server);
+  std::filesystem::remove(of_server.authority);  // before the first client
+  EXPECT_THAT(Ask(of_host), StartsWith("error: "));
+  EXPECT_EQ(echo_.calls, 0);
+}
+
+TEST_F(GrpcCredentialsTest, ClientsWithoutACertificateOrTlsAreReported) {
+  const FailedHandshakes failed([this](const RefusedClient& client) { Add(client); },
+                                /*print=*/false);
+  Serve(cluster_.Controller());
+  const auto token = TokenChannelCredentials(cluster_.Path("ca"), "mccs", "token");
+  EXPECT_THAT(Ask(token), StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("missing "));
+  refused_.clear();
+  EXPECT_THAT(Ask(grpc::InsecureChannelCredentials()), StartsWith("error: "));
+  EXPECT_THAT(Refused(), Contains("missing "));
+  EXPECT_EQ(echo_.calls, 0);
+  server_->Shutdown();
+  server_->Wait();
 }
 
 TEST_F(GrpcCredentialsTest, AClientTrustsTheControllerOnly) {

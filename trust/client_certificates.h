@@ -1,0 +1,69 @@
+// Verifies the certificates of TLS clients, and names the reason for a refusal.
+//
+// The rules are those by which OpenSSL verifies a client in its handshake: a chain to an authority
+// of the file, times, purpose and strength of keys. gRPC can verify too, but does not report which
+// certificate it refuses.
+//
+// THREAD: any. Blocks for the disk.
+#ifndef MCCS_TRUST_CLIENT_CERTIFICATES_H_
+#define MCCS_TRUST_CLIENT_CERTIFICATES_H_
+
+#include <openssl/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mccs {
+
+enum class RefusalReason {
+  kExpired,  // a certificate of the chain is not valid at this time
+  kForeign,  // the certificate is not one of the authority
+  kMissing,  // there is none
+  kOther,
+};
+inline constexpr int kRefusalReasons = 4;
+const char* RefusalName(RefusalReason reason);  // "expired"
+
+struct RefusedClient {
+  RefusalReason reason = RefusalReason::kOther;
+  // Of the certificate, printable and of limited length; empty: none is known.
+  std::string subject;
+  std::string message;  // says what is needed and the remedy
+};
+
+// kMissing.
+RefusedClient WithoutCertificate();
+
+class ClientCertificates {
+ public:
+  // `authority`: path of the authority's certificates in PEM. The file is read at each check, so a
+  // new one is used at once; as long as it has no certificates, the last ones remain.
+  explicit ClientCertificates(std::string authority);
+
+  // Nothing: the client has a certificate of an authority, valid at this time, for this purpose.
+  // Both in PEM. `between`: what the client has sent of the certificates between its own and the
+  // authority's. REQUIRES: the handshake has proved that the client has the certificate's key.
+  std::optional<RefusedClient> Check(std::string_view certificate, std::string_view between,
+                                     int64_t now_s);
+
+ private:
+  struct Rules {
+    std::shared_ptr<X509_STORE> authorities;  // null: there are none
+    int security_level = 0;
+  };
+
+  Rules Current();
+
+  const std::string path_;
+  std::mutex mutex_;  // guards the following members
+  std::string pem_;   // of rules_.authorities
+  Rules rules_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TRUST_CLIENT_CERTIFICATES_H_
