@@ -90,6 +90,7 @@ absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
                      "admin is needed: add it to `operators` in mccs-controller's configuration"));
   }
   caller.user = proven.text;
+  caller.user_proven = true;
   caller.role = *known;
   return caller;
 }

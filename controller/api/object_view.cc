@@ -284,6 +284,7 @@ control::v1::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries) {
     out->set_objects(entry.objects);
     out->set_outcome(entry.outcome);
     out->set_revision(entry.revision);
+    out->set_user_proven(entry.user_proven);
   }
   return reply;
 }

@@ -235,7 +235,8 @@ AuditEntry Catalog::EntryOf(const char* action, const Caller& caller) const {
           .user = CutText(caller.user, kLongestCaller),
           .action = action,
           .objects = "",
-          .outcome = ""};
+          .outcome = "",
+          .user_proven = caller.user_proven};
 }
 
 void Catalog::AuditRejection(const char* action, const Caller& caller, const absl::Status& why) {

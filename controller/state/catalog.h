@@ -29,8 +29,9 @@ namespace mccs {
 // The client that requests a change.
 struct Caller {
   std::string peer;  // as the transport reports it
-  std::string user;  // the SPIFFE id of its certificate; without TLS as the client reports it
+  std::string user;  // what its certificate or token proves; without TLS as the client reports it
   OperatorRole role = {};
+  bool user_proven = false;
 };
 
 class Catalog {

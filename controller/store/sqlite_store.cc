@@ -47,6 +47,16 @@ constexpr char kSchema[] = R"sql(
   );
 )sql";
 
+// The columns that the first release with this version of the schema did not have. Their defaults
+// suit older entries, and releases without them can still use the store.
+absl::Status AddColumns(SqliteDatabase* database) {
+  MCCS_ASSIGN_OR_RETURN(const int64_t known,
+                        database->Integer("SELECT count(*) FROM pragma_table_info('audit') "
+                                          "WHERE name = 'user_proven'"));
+  if (known > 0) return absl::OkStatus();
+  return database->Execute("ALTER TABLE audit ADD COLUMN user_proven INTEGER NOT NULL DEFAULT 0");
+}
+
 absl::Status MakeSchema(SqliteDatabase* database) {
   MCCS_RETURN_IF_ERROR(database->Execute(kSchema));
   return database->Execute(absl::StrCat("PRAGMA application_id = ", SqliteStore::kApplicationId,
@@ -59,13 +69,16 @@ absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
                         database->Integer("SELECT count(*) FROM sqlite_schema"));
   MCCS_ASSIGN_OR_RETURN(const int64_t application, database->Integer("PRAGMA application_id"));
   MCCS_ASSIGN_OR_RETURN(const int64_t version, database->Integer("PRAGMA user_version"));
-  if (tables == 0 && application == 0 && version == 0) return MakeSchema(database);
+  if (tables == 0 && application == 0 && version == 0) {
+    MCCS_RETURN_IF_ERROR(MakeSchema(database));
+    return AddColumns(database);
+  }
   if (application != SqliteStore::kApplicationId) {
     return absl::FailedPreconditionError(
         absl::StrCat("the store ", path,
                      " is a database of another program; choose another file (--store FILE)"));
   }
-  if (version == SqliteStore::kSchemaVersion) return absl::OkStatus();
+  if (version == SqliteStore::kSchemaVersion) return AddColumns(database);
   return absl::FailedPreconditionError(
       absl::StrCat("the store ", path, " has version ", version,
                    " of the schema, this mccs-controller supports ", SqliteStore::kSchemaVersion,
@@ -224,10 +237,10 @@ absl::Status SqliteStore::PutStrategies(const StoreChange& change) {
 absl::Status SqliteStore::AppendAudit(const std::vector<AuditEntry>& entries) {
   for (const AuditEntry& entry : entries) {
     MCCS_RETURN_IF_ERROR(
-        database_->Run("INSERT INTO audit (time, peer, user, action, objects, outcome, revision) "
-                       "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        database_->Run("INSERT INTO audit (time, peer, user, action, objects, outcome, revision, "
+                       "user_proven) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                        entry.time, entry.peer, entry.user, entry.action, entry.objects,
-                       entry.outcome, entry.revision));
+                       entry.outcome, entry.revision, int64_t{entry.user_proven}));
   }
   if (entries.empty()) return absl::OkStatus();
   return database_->Run("DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - ?",
@@ -238,7 +251,8 @@ absl::StatusOr<std::vector<AuditEntry>> SqliteStore::Audit(size_t limit) {
   const std::lock_guard lock(mutex_);
   std::vector<AuditEntry> entries;
   MCCS_RETURN_IF_ERROR(database_->ForEachRow(
-      "SELECT number, time, peer, user, action, objects, outcome, revision FROM audit "
+      "SELECT number, time, peer, user, action, objects, outcome, revision, user_proven "
+      "FROM audit "
       "ORDER BY number DESC LIMIT ?",
       [&](const SqliteStatement& row) {
         entries.push_back({.number = static_cast<uint64_t>(row.Integer(0)),
@@ -248,7 +262,8 @@ absl::StatusOr<std::vector<AuditEntry>> SqliteStore::Audit(size_t limit) {
                            .action = row.Text(4),
                            .objects = row.Text(5),
                            .outcome = row.Text(6),
-                           .revision = static_cast<uint64_t>(row.Integer(7))});
+                           .revision = static_cast<uint64_t>(row.Integer(7)),
+                           .user_proven = row.Integer(8) != 0});
       },
       static_cast<uint64_t>(limit)));
   return entries;

@@ -38,11 +38,14 @@ struct AuditEntry {
   uint64_t number = 0;  // assigned by the store, from 1
   UnixNs time = 0;
   std::string peer;       // from the transport: "ipv4:10.0.0.7:51312"
-  std::string user;       // as reported by the client; not verified
+  std::string user;       // an operator; empty: the controller itself
   std::string action;     // from controller/state/audit_actions.h
   std::string objects;    // "created Tenant 'a'; changed Policy 'b'"
   std::string outcome;    // "done", "nothing to do", "rejected: …", "timed out: …", …
   uint64_t revision = 0;  // of the objects after it
+  // A certificate or token proves the user; else the client has reported it. False for entries of
+  // earlier releases.
+  bool user_proven = false;
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };

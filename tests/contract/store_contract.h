@@ -71,16 +71,18 @@ TEST_P(StoreContract, CommittedChangesSurviveARestart) {
   change.revision = 1;
   change.put_objects = {{"Tenant", "b", 1, "text b\n"}, {"Policy", "p'; --", 1, "naïve\n"}};
   change.put_strategies = {{CommId(0xfedcba9876543210), kOddBytes}, {CommId(1), ""}};
-  change.audit = {{0, 1234567890123456789, "ipv4:1.2.3.4:5", "ann", "apply", "x", "done", 1}};
+  change.audit = {{0, 1234567890123456789, "ipv4:1.2.3.4:5", "ann", "apply", "x", "done", 1, true},
+                  {0, 1234567890123456790, "ipv4:1.2.3.4:5", "ann", "apply", "x", "done", 1}};
   Commit(change);
   for (int restarts = 0; restarts < 2; ++restarts, world_->Restart()) {
     const StoredState state = Load();
     EXPECT_EQ(state.revision, 1u);
     EXPECT_THAT(state.objects, testing::ElementsAre(change.put_objects[1], change.put_objects[0]));
     EXPECT_THAT(state.strategies, testing::UnorderedElementsAreArray(change.put_strategies));
-    AuditEntry entry = change.audit[0];
-    entry.number = 1;
-    EXPECT_THAT(Audit(10), testing::ElementsAre(entry));
+    AuditEntry proven = change.audit[0], claimed = change.audit[1];
+    proven.number = 1;
+    claimed.number = 2;
+    EXPECT_THAT(Audit(10), testing::ElementsAre(claimed, proven));
   }
 }
 

@@ -228,7 +228,8 @@ class Objects(unittest.TestCase):
         self.assertEqual((first["action"], first["outcome"], first["objects"]),
                          ("apply", "done", "created Tenant 'team-a'"))
         self.assertEqual(newest["outcome"], "rejected: unknown Tenant 'no-such-tenant'")
-        self.assertIn("USER (UNVERIFIED)", self.run_ok("audit"))
+        self.assertFalse(first["user_proven"])
+        self.assertIn(f" {first['user']} (unverified) ", self.run_ok("audit"))
 
     def test_a_drain_that_is_rejected_is_in_the_audit_log(self):
         self.rejected("drain", "host", "h9")

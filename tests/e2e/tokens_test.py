@@ -95,6 +95,7 @@ class Tokens(unittest.TestCase):
         self.assertEqual(applied.returncode, 0, applied.stderr)
         audit = self.mccsctl("audit", tls=self.pki / "operators/admin").stdout
         self.assertIn(f"token of alice@example.com by {ISSUER}", audit)
+        self.assertNotIn("unverified", audit.lower())
         bob = self.provider.token("bob@example.com")
         self.assertIn("team-a", self.mccsctl("get", "tenants", token=bob).stdout)
         rejected = self.apply(token=bob)

@@ -111,6 +111,11 @@ std::string RenderCommunicators(const control::v1::ChangeReply& reply) {
                       table.Text());
 }
 
+std::string UserText(const control::v1::AuditEntry& entry) {
+  return absl::StrCat(OrDash(entry.user()),
+                      entry.user().empty() || entry.user_proven() ? "" : " (unverified)");
+}
+
 }  // namespace
 
 std::string RenderObjects(const control::v1::ListObjectsReply& reply, const std::string& what,
@@ -226,7 +231,7 @@ std::string RenderAudit(const control::v1::ListAuditReply& reply) {
   Table table({{"NUMBER", Align::kRight},
                {"TIME"},
                {"ADDRESS"},
-               {"USER (UNVERIFIED)"},
+               {"USER"},
                {"ACTION"},
                {"REVISION", Align::kRight},
                {"OBJECTS"},
@@ -235,7 +240,7 @@ std::string RenderAudit(const control::v1::ListAuditReply& reply) {
     const std::vector<std::string> lines =
         absl::StrSplit(entry.outcome(), absl::MaxSplits('\n', 1));
     table.Row({absl::StrCat(entry.number()), UtcTime(entry.unix_ns()), OrDash(entry.peer()),
-               OrDash(entry.user()), entry.action(), absl::StrCat(entry.revision()),
+               UserText(entry), entry.action(), absl::StrCat(entry.revision()),
                OrDash(entry.objects()), lines[0]});
   }
   return table.Text();

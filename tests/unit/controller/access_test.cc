@@ -142,8 +142,10 @@ TEST_F(AccessTest, NewRolesApplyToTheNextCall) {
 TEST_F(AccessTest, TheAuditLogHasTheProvenIdentity) {
   ASSERT_EQ(WhyNoChange(Operator("admin")), "");
   EXPECT_EQ(catalog_->Audit(1)->front().user, "spiffe://mccs/operator/admin");
+  EXPECT_TRUE(catalog_->Audit(1)->front().user_proven);
   WhyNoChange(Operator("eve"));
   EXPECT_EQ(catalog_->Audit(1)->front().user, "spiffe://mccs/operator/eve");
+  EXPECT_TRUE(catalog_->Audit(1)->front().user_proven);
   EXPECT_THAT(catalog_->Audit(1)->front().outcome, HasSubstr("rejected"));
 }
 
@@ -228,6 +230,7 @@ class TokenAccessTest : public AccessTest {
 TEST_F(TokenAccessTest, ATokenTakesThePlaceOfACertificate) {
   EXPECT_EQ(WhyNoChangeBy(TokenOf("alice")), "");
   EXPECT_EQ(catalog_->Audit(1)->front().user, "token of alice by https://login.example.com");
+  EXPECT_TRUE(catalog_->Audit(1)->front().user_proven);
   EXPECT_EQ(WhyNoChange(Operator("admin")), "");
 }
 

@@ -151,6 +151,30 @@ TEST(SqliteStore, RejectsAnotherSchemaVersion) {
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
+TEST(SqliteStore, UsersOfEarlierReleasesAreNotProven) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("store.db");
+  ASSERT_TRUE(SqliteStore::Open(path).ok());
+  // As an earlier release made and used the table.
+  const std::string insert =
+      "INSERT INTO audit (time, peer, user, action, objects, outcome, revision) "
+      "VALUES (1, 'peer', 'spiffe://mccs/operator/ann', 'apply', '', 'done', 0)";
+  ASSERT_TRUE((*SqliteDatabase::Open(path))
+                  ->Execute("ALTER TABLE audit DROP COLUMN user_proven; " + insert)
+                  .ok());
+  StoreChange change;
+  change.audit.emplace_back().user_proven = true;
+  ASSERT_TRUE((*SqliteStore::Open(path))->Commit(change).ok());
+  // It can still write.
+  ASSERT_TRUE((*SqliteDatabase::Open(path))->Execute(insert).ok());
+  const auto entries = (*SqliteStore::Open(path))->Audit(10);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  ASSERT_EQ(entries->size(), 3u);
+  EXPECT_FALSE((*entries)[0].user_proven);
+  EXPECT_TRUE((*entries)[1].user_proven);
+  EXPECT_FALSE((*entries)[2].user_proven);
+}
+
 TEST(SqliteStore, ReportsAMissingDirectory) {
   EXPECT_THAT(std::string(SqliteStore::Open("/no/such/store.db").status().message()),
               Mentions("/no/such/store.db", "/no/such/store.db.lock", "directory"));

@@ -148,7 +148,7 @@ TEST(RenderObjects, DrainListsCommunicatorsThatUseIt) {
   EXPECT_NE(RenderDrain(reply, "host", "h1", false).find("'mccsctl get hosts'"), std::string::npos);
 }
 
-TEST(RenderObjects, AuditLogMarksTheUserAsUnverified) {
+TEST(RenderObjects, AuditLogMarksUsersWithoutProof) {
   control::v1::ListAuditReply reply;
   control::v1::AuditEntry* entry = reply.add_entries();
   entry->set_number(4);
@@ -158,12 +158,26 @@ TEST(RenderObjects, AuditLogMarksTheUserAsUnverified) {
   entry->set_action("apply");
   entry->set_revision(9);
   entry->set_outcome("rejected: line one\nline two");
+  entry = reply.add_entries();
+  *entry = reply.entries(0);
+  entry->set_number(3);
+  entry->set_user("spiffe://mccs/operator/ann");
+  entry->set_user_proven(true);
+  entry = reply.add_entries();
+  *entry = reply.entries(0);
+  entry->set_number(2);
+  entry->set_peer("mccs-controller");
+  entry->clear_user();
   EXPECT_EQ(
       RenderAudit(reply),
-      "NUMBER  TIME                     ADDRESS             USER (UNVERIFIED)  ACTION  REVISION "
-      " OBJECTS  OUTCOME\n"
-      "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1     apply          9  "
-      "-        rejected: line one\n");
+      "NUMBER  TIME                     ADDRESS             USER                         ACTION  "
+      "REVISION  OBJECTS  OUTCOME\n"
+      "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1 (unverified)  apply   "
+      "       9  -        rejected: line one\n"
+      "     3  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  spiffe://mccs/operator/ann   apply   "
+      "       9  -        rejected: line one\n"
+      "     2  2023-11-14 22:13:20 UTC  mccs-controller     -                            apply   "
+      "       9  -        rejected: line one\n");
   EXPECT_EQ(RenderAudit({}), "No changes yet.\n");
 }
 
