@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The ends of certificates, also after a renewal without a restart, and clients that the controller refuses."""
+"""Certificates: their ends and renewal, a new authority without a restart, and clients that the controller refuses."""
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import ssl
 import tempfile
@@ -156,6 +158,98 @@ class RefusedClients(unittest.TestCase):
         self.assertNotEqual(asked.returncode, 0)
         self.assertGreater(self.refused("missing"), before)
         self.assertIn("refused a client: it does not use TLS", self.log())
+
+
+class NewAuthority(unittest.TestCase):
+    """The steps of "Replace the authority" in docs/operators/certificates.md."""
+
+    def setUp(self):
+        self.lab = Lab(hosts=2, gpus=1, name="authority")
+        self.addCleanup(self.lab.down)
+        self.old = self.lab.directory / "certificates"
+        self.holders = ["controller", "hosts/h0", "hosts/h1", "operators/admin"]
+        self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="mccs-authority-"))
+        self.addCleanup(shutil.rmtree, self.temporary)
+        self.stolen = self.temporary / "stolen"
+        shutil.copytree(self.old / "operators/admin", self.stolen)
+
+    def install(self, holder, file, text):
+        path = self.old / holder / file
+        path.with_suffix(".new").write_text(text)
+        path.with_suffix(".new").rename(path)
+
+    def log_of(self, host):
+        return self.lab.command("logs", host).stdout
+
+    def await_new_files(self, hosts, change):
+        """Makes a change of files and waits until the daemons of these hosts use them."""
+        line = "peers now see the certificate of"
+        before = {host: self.log_of(host).count(line) for host in hosts}
+        change()
+        for host in hosts:
+            self.assertTrue(eventually(lambda: self.log_of(host).count(line) > before[host], timeout=30), host)
+
+    def hosts(self, tls):
+        return call(program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"], "--tls", tls,
+                    "get", "hosts", "-o", "json")
+
+    def assert_the_lab_works(self):
+        done = self.lab.run(program("collective_perf"), "-b", "8", "-e", "8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        hosts = json.loads(self.hosts(self.old / "operators/admin").stdout)["hosts"]
+        self.assertEqual({host["state"] for host in hosts}, {"ready"})
+
+    def reconnect(self, host):
+        """The daemon connects to the controller again: it is stopped for longer than the controller waits for it."""
+        connected = self.log_of(host).count("registered with the controller")
+        pid = self.lab.daemons()[host]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.assertTrue(eventually(lambda: self.state(host).startswith("lost"), timeout=60))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertTrue(eventually(lambda: self.state(host) == "ready", timeout=60), self.log_of(host))
+        self.assertGreater(self.log_of(host).count("registered with the controller"), connected, self.log_of(host))
+
+    def state(self, host):
+        answer = self.hosts(self.old / "operators/admin")
+        return {each["host"]["name"]: each["state"] for each in json.loads(answer.stdout)["hosts"]}[host]
+
+    def test_replaces_the_authority_without_a_restart(self):
+        pids = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}
+        new = self.temporary / "new"
+        made = call(program("mccs-controller"), "init-ca", new, "--domain", "lab", "--host", "h0", "h1")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        new_authority = (new / "ca.crt").read_text()
+        both = (self.old / "ca.crt").read_text() + new_authority
+
+        def install_authority(text):
+            for holder in self.holders:
+                self.install(holder, "ca.crt", text)
+
+        def install_certificate(holder):
+            for file in ("tls.crt", "tls.key"):
+                self.install(holder, file, (new / holder / file).read_text())
+
+        self.await_new_files(["h0", "h1"], lambda: install_authority(both))
+        self.assert_the_lab_works()
+        # An operator and a host with new certificates, beside a controller and a host with old ones.
+        self.await_new_files(["h0"], lambda: install_certificate("hosts/h0"))
+        install_certificate("operators/admin")
+        self.assertTrue(eventually(lambda: self.hosts(self.old / "operators/admin").returncode == 0, timeout=30))
+        self.reconnect("h0")
+        self.assert_the_lab_works()
+        install_certificate("controller")
+        self.await_new_files(["h1"], lambda: install_certificate("hosts/h1"))
+        self.assert_the_lab_works()
+
+        (self.stolen / "ca.crt").write_text(both)
+        self.assertEqual(self.hosts(self.stolen).returncode, 0)
+        self.await_new_files(["h0", "h1"], lambda: install_authority(new_authority))
+        self.assertTrue(eventually(lambda: self.hosts(self.stolen).returncode != 0, timeout=30))
+        self.reconnect("h1")
+        self.assert_the_lab_works()
+        self.assertEqual({name: daemon["pid"] for name, daemon in self.lab.daemons().items()}, pids)
 
 
 if __name__ == "__main__":
