@@ -69,9 +69,10 @@ struct CommandLine {
 
 void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
-  app->add_option("--config", line->config,
-                  "YAML file with keys listen, state_dir, store, metrics_listen, log_level, "
-                  "heartbeat_timeout (as the options below) and calibrate_costs")
+  app->add_option(
+         "--config", line->config,
+         "YAML configuration; deploy/examples/mccs-controller.yaml explains all keys. Options "
+         "take precedence")
       ->type_name("FILE");
   app->add_option("--listen", line->listen,
                   "Address for daemons and operators (default 127.0.0.1:7500, which other machines "

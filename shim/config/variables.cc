@@ -49,7 +49,8 @@ constexpr Variable kVariables[] = {
     {"NCCL_COMM_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "",
      "0 or 1: overrides the config's `blocking`"},
     {"NCCL_COMM_ID", Treatment::kHonoured, ValueType::kText, "",
-     "host:port on rank 0's host, instead of a unique id"},
+     "host:port on rank 0's host, instead of a unique id; with certificates only a name: no port "
+     "is opened"},
     {"NCCL_COMM_SHRINK_SHARE_RESOURCES", Treatment::kIgnored, ValueType::kText, "",
      "the daemon schedules operations and buffers"},
     {"NCCL_COMM_SPLIT_SHARE_RESOURCES", Treatment::kIgnored, ValueType::kText, "",
