@@ -46,7 +46,6 @@ namespace mccs {
   EVENT(kBriefOneWayPartition, "brief one-way partitions")                                        \
   EVENT(kOneWayPartition, "one-way partitions beyond the lanes' timeout")                         \
   EVENT(kPairCut, "pairs of hosts cut off from each other")                                       \
-  EVENT(kPairFound, "of these found by their daemons")                                            \
   EVENT(kJobRejectedByFault, "jobs rejected by a fault")                                          \
   EVENT(kJobFailedByFault, "jobs failed by a fault") /* all ranks got an error in time */         \
   EVENT(kJobAfterFault, "jobs after faults")         /* on hosts whose fault was over */          \

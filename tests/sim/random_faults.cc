@@ -170,12 +170,6 @@ MonotonicNs RandomFaults::NextEvent() const {
 }
 
 void RandomFaults::EndAll() {
-  for (const Fault& fault : faults_) {
-    const bool found =
-        fault.kind == Kind::kCut && (world_.host(fault.host).log().Contains(" is unreachable: ") ||
-                                     world_.host(fault.to).log().Contains(" is unreachable: "));
-    if (found) counts_.Add(RandomEvent::kPairFound);
-  }
   for (Fault& fault : faults_) {
     if (!fault.over) End(fault);
   }
