@@ -302,12 +302,16 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
                  " may change everything");
   }
   RefusedClients refused(*log, clock);
-  const auto on_refused = [&](const RefusedClient& client) { refused.Add(client); };
+  const auto on_refused = [&](const RefusedPeer& client) { refused.Add(client); };
   // Replaces gRPC's own log; other errors reach us as statuses. GRPC_VERBOSITY prints the lines.
   const FailedHandshakes failed(on_refused, /*print=*/std::getenv("GRPC_VERBOSITY") != nullptr);
-  absl::StatusOr<std::unique_ptr<ControllerServer>> server = ControllerServer::Start(
-      config.listen, {.files = config.tls, .on_refused = on_refused, .clock = &wall_clock},
-      access->get(), &coordinator, catalog->get());
+  absl::StatusOr<std::unique_ptr<ControllerServer>> server =
+      ControllerServer::Start(config.listen,
+                              {.files = config.tls,
+                               .on_refused = on_refused,
+                               .clock = &wall_clock,
+                               .watch = {.log = log.get()}},
+                              access->get(), &coordinator, catalog->get());
   if (!server.ok()) {
     log->Error(std::string(server.status().message()));
     return kExitFailed;

@@ -23,7 +23,7 @@ std::optional<std::string> ControllerReload::Apply(const ControllerConfig& confi
 void ControllerReload::Run() {
   const absl::StatusOr<ControllerConfig> config = configure_();
   FinishReload(
-      config.status(), file_, certificate_, "new connections",
+      config.status(), file_, certificate_,
       [&](const std::string& key) { return Apply(*config, key); }, *log_);
 }
 

@@ -59,6 +59,7 @@
 #include "service/transport/tls/tls_peers.h"
 #include "topology/host_discovery.h"
 #include "trust/certificate_watch.h"
+#include "trust/grpc/silent_log.h"
 
 namespace mccs {
 namespace {
@@ -349,6 +350,7 @@ int Main(int argc, char** argv) {
   if (line.check_gpus) return CheckGpus(*config);
   if (line.check_rdma) return CheckRdma(*config);
   StderrLog log("mccsd", config->log_level);
+  SilenceGrpcLog();
   if (absl::Status status = Serve(line, *config, log); !status.ok()) {
     log.Error(std::string(status.message()));
     return 1;

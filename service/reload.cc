@@ -11,7 +11,7 @@ namespace mccs {
 void Reload::Run() {
   const absl::StatusOr<Config> config = Configure(line_);
   FinishReload(
-      config.status(), file_, certificate_, "new connections",
+      config.status(), file_, certificate_,
       [&](const std::string& key) -> std::optional<std::string> {
         if (key == "unknown_tenants") {
           daemon_->DenyUnknownTenants(config->denies_unknown_tenants);

@@ -5,11 +5,14 @@
 namespace mccs {
 
 void FinishReload(const absl::Status& checked, std::optional<ConfigFile>& file,
-                  CertificateReload& certificate, const char* connections,
+                  CertificateReload& certificate,
                   absl::FunctionRef<std::optional<std::string>(const std::string& key)> apply,
                   Log& log) {
   const absl::StatusOr<std::optional<std::string>> renewed = certificate.Check();
-  if (!renewed.ok()) log.Warning(connections, " fail: ", std::string(renewed.status().message()));
+  if (!renewed.ok()) {
+    log.Warning("the files of `tls` cannot be used, so the ones before stay: ",
+                std::string(renewed.status().message()));
+  }
   absl::StatusOr<ConfigFile::Changes> changes = ConfigFile::Changes();
   if (checked.ok() && file.has_value()) changes = file->Reload(apply);
   const absl::Status status = checked.ok() ? changes.status() : checked;

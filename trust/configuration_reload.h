@@ -17,10 +17,9 @@
 namespace mccs {
 
 // `checked`: the result of the program's reader; an error changes nothing. `file`: nothing if there
-// is none. `apply` as of ConfigFile::Reload. `connections`: those that a certificate's files are
-// for: "new connections".
+// is none. `apply` as of ConfigFile::Reload.
 void FinishReload(const absl::Status& checked, std::optional<ConfigFile>& file,
-                  CertificateReload& certificate, const char* connections,
+                  CertificateReload& certificate,
                   absl::FunctionRef<std::optional<std::string>(const std::string& key)> apply,
                   Log& log);
 

@@ -1,12 +1,11 @@
 // Mutual TLS 1.3 by OpenSSL, for connections that are not gRPC's.
 //
-// THREAD: any. Blocks for the disk.
+// THREAD: any.
 #ifndef MCCS_TRUST_TLS_CONTEXT_H_
 #define MCCS_TRUST_TLS_CONTEXT_H_
 
 #include <openssl/ssl.h>
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -20,10 +19,10 @@ struct TlsContext {
   CertificateFacts own;
 };
 
-// Reads the files. Each end demands a certificate of the authority; who the holder is, a user
-// checks. Sessions are not resumed, so that a certificate that has ended opens nothing. Errors as
-// of CheckTlsFiles.
-absl::StatusOr<TlsContext> MakeTlsContext(const TlsFiles& files, int64_t now_s);
+// Each end demands a certificate of the authority; who the holder is, a user checks. Sessions are
+// not resumed, so that a certificate that has ended opens nothing. `own`: as CheckTlsTexts has
+// returned it for `texts`. kInternal: OpenSSL does not accept them, for example a weak key.
+absl::StatusOr<TlsContext> MakeTlsContext(const TlsTexts& texts, const CertificateFacts& own);
 
 }  // namespace mccs
 

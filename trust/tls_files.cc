@@ -53,15 +53,20 @@ std::string WhyNotIssued(const std::vector<OpensslPointer<X509>>& authorities,
 
 }  // namespace
 
-absl::StatusOr<CertificateFacts> CheckTlsFiles(const TlsFiles& files, int64_t now_s) {
-  MCCS_ASSIGN_OR_RETURN(const std::string authority_pem,
+absl::StatusOr<TlsTexts> ReadTlsTexts(const TlsFiles& files) {
+  TlsTexts texts;
+  MCCS_ASSIGN_OR_RETURN(texts.authority,
                         ReadTextFile("the certificate authority", files.authority));
-  MCCS_ASSIGN_OR_RETURN(const std::string chain_pem,
-                        ReadTextFile("the certificate", files.certificate));
-  MCCS_ASSIGN_OR_RETURN(const std::string key_pem, ReadTextFile("the private key", files.key));
-  MCCS_ASSIGN_OR_RETURN(const auto authorities, ReadAll(files.authority, authority_pem));
-  MCCS_ASSIGN_OR_RETURN(const auto chain, ReadAll(files.certificate, chain_pem));
-  const OpensslPointer<EVP_PKEY> key = KeyFromPem(key_pem);
+  MCCS_ASSIGN_OR_RETURN(texts.certificate, ReadTextFile("the certificate", files.certificate));
+  MCCS_ASSIGN_OR_RETURN(texts.key, ReadTextFile("the private key", files.key));
+  return texts;
+}
+
+absl::StatusOr<CertificateFacts> CheckTlsTexts(const TlsFiles& files, const TlsTexts& texts,
+                                               int64_t now_s) {
+  MCCS_ASSIGN_OR_RETURN(const auto authorities, ReadAll(files.authority, texts.authority));
+  MCCS_ASSIGN_OR_RETURN(const auto chain, ReadAll(files.certificate, texts.certificate));
+  const OpensslPointer<EVP_PKEY> key = KeyFromPem(texts.key);
   if (key == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(files.key, ": there is no private key without passphrase in PEM"));
@@ -82,6 +87,11 @@ absl::StatusOr<CertificateFacts> CheckTlsFiles(const TlsFiles& files, int64_t no
                      why, "; use the authority's file that came with the certificate"));
   }
   return facts;
+}
+
+absl::StatusOr<CertificateFacts> CheckTlsFiles(const TlsFiles& files, int64_t now_s) {
+  MCCS_ASSIGN_OR_RETURN(const TlsTexts texts, ReadTlsTexts(files));
+  return CheckTlsTexts(files, texts, now_s);
 }
 
 absl::Status CheckKind(const CertificateFacts& facts, Identity::Kind needed,

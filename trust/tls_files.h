@@ -23,10 +23,25 @@ struct TlsFiles {
   friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
 };
 
-// Checks that TLS can work with the files at this time, before any peer does. Returns what the
-// certificate says. Errors name file and remedy: kNotFound and kPermissionDenied: of a file;
-// kInvalidArgument: not such certificates or key; kFailedPrecondition: not valid now, or not issued
-// by the authority.
+// Contents of the files.
+struct TlsTexts {
+  std::string authority;
+  std::string certificate;
+  std::string key;
+
+  friend bool operator==(const TlsTexts&, const TlsTexts&) = default;
+};
+
+// kNotFound, kPermissionDenied, kInvalidArgument: as ReadTextFile.
+absl::StatusOr<TlsTexts> ReadTlsTexts(const TlsFiles& files);
+
+// Checks that TLS can work with the texts at this time, before any peer does. Returns what the
+// certificate says. Errors name file and remedy: kInvalidArgument: not such certificates or key;
+// kFailedPrecondition: not valid now, or not issued by the authority.
+absl::StatusOr<CertificateFacts> CheckTlsTexts(const TlsFiles& files, const TlsTexts& texts,
+                                               int64_t now_s);
+
+// Both of the above.
 absl::StatusOr<CertificateFacts> CheckTlsFiles(const TlsFiles& files, int64_t now_s);
 
 // kPermissionDenied: the certificate is another kind of identity's. `program` and `needed` are for

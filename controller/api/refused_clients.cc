@@ -4,7 +4,7 @@
 
 namespace mccs {
 
-void RefusedClients::Add(const RefusedClient& client) {
+void RefusedClients::Add(const RefusedPeer& client) {
   constexpr int64_t kMinuteNs = 60 * kNsPerSec;
   constexpr size_t kMaxRecent = 1024;
   const MonotonicNs now = clock_.Now();

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/limited_warnings.h"
 #include "base/log.h"
-#include "trust/client_certificates.h"
+#include "trust/peer_certificates.h"
 
 namespace mccs {
 
@@ -28,7 +28,7 @@ class RefusedClients {
   RefusedClients(Log& log, const Clock& clock) : lines_(log, "reason", kLines), clock_(clock) {}
 
   // A client tries again and again: the log names each certificate once per minute.
-  void Add(const RefusedClient& client);
+  void Add(const RefusedPeer& client);
 
   RefusedCounts counts() const;
 

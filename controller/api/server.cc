@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/status_macros.h"
 #include "controller/api/agent_hub.h"
 #include "controller/api/operator_service.h"
 #include "proto/message_limits.h"
@@ -29,6 +30,13 @@ void PrepareGrpcOnce() {
     return true;
   }();
   (void)prepared;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(ServerTls tls,
+                                                                       bool accepts_tokens) {
+  if (tls.files.empty()) return grpc::InsecureServerCredentials();
+  tls.clients = accepts_tokens ? ClientCertificate::kOptional : ClientCertificate::kRequired;
+  return TlsServerCredentials(tls);
 }
 
 }  // namespace
@@ -55,13 +63,8 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // To estimate the bandwidth, gRPC would send a ping for each small message that it reads.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  ServerTls clients = tls;
-  clients.clients =
-      access->accepts_tokens() ? ClientCertificate::kOptional : ClientCertificate::kRequired;
-  builder.AddListeningPort(
-      address,
-      tls.files.empty() ? grpc::InsecureServerCredentials() : TlsServerCredentials(clients),
-      &impl->port);
+  MCCS_ASSIGN_OR_RETURN(const auto credentials, CredentialsOf(tls, access->accepts_tokens()));
+  builder.AddListeningPort(address, credentials, &impl->port);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);
   builder.RegisterService(&impl->operators);

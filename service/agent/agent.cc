@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "service/agent/order_proto.h"
@@ -51,7 +52,14 @@ agent::v1::Host ToMessage(const AgentHost& host, const std::string& version) {
   return message;
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
+    const AgentOptions& options) {
+  if (options.tls.empty()) return grpc::InsecureChannelCredentials();
+  return TlsChannelCredentials(options.tls, options.domain);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const AgentOptions& options, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   // The agent schedules retries itself, and must not use an HTTP proxy.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
@@ -63,11 +71,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kProbeAfterMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kProbeTimeoutMs);
-  return grpc::CreateCustomChannel(options.controller,
-                                   options.tls.empty()
-                                       ? grpc::InsecureChannelCredentials()
-                                       : TlsChannelCredentials(options.tls, options.domain),
-                                   arguments);
+  return grpc::CreateCustomChannel(options.controller, credentials, arguments);
 }
 
 }  // namespace
@@ -87,7 +91,8 @@ absl::Status Agent::Start(const AgentHost& host, AgentVitals vitals) {
   topology_ = host.topology;
   vitals_ = std::move(vitals);
   LoadTenants();
-  channel_ = MakeChannel(options_);
+  MCCS_ASSIGN_OR_RETURN(const auto credentials, CredentialsOf(options_));
+  channel_ = MakeChannel(options_, credentials);
   sender_ = std::thread([this] { SendForEver(); });
   return absl::OkStatus();
 }
@@ -141,7 +146,8 @@ void Agent::RunStream() {
   SetConnected(false);
   const grpc::Status end = stream->Finish();
   bool stopping = false;
-  std::string why = end.error_message();
+  std::string why = WhyServerRefused(end);
+  if (why.empty()) why = end.error_message();
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;

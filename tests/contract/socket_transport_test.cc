@@ -18,6 +18,7 @@
 #include "tests/contract/transport_stream_contract.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/trust/new_certificates.h"
+#include "tests/unit/trust/tls_context_of.h"
 
 namespace mccs {
 namespace socket_transport_test {
@@ -27,7 +28,7 @@ class SocketWorld final : public TransportWorld {
   explicit SocketWorld(std::string host, bool encrypted = false) : host_(std::move(host)) {
     if (encrypted) {
       certificates_.emplace();
-      context_ = *MakeTlsContext(certificates_->Host("h1"), certificates_->now_s());
+      context_ = ContextOf(certificates_->Host("h1"), certificates_->now_s());
     }
     absl::StatusOr<std::unique_ptr<Listener>> listener =
         network_.Listen({.host = host_, .port = 0});

@@ -74,6 +74,34 @@ class Ends(unittest.TestCase):
                             f"{daemon}: {self.metric(daemon)}")
 
 
+class EmptyFiles(unittest.TestCase):
+    """Files that cannot be used, such as of a full disk, end no program and no connection."""
+
+    def setUp(self):
+        self.lab = Lab(hosts=2, gpus=1, name="empty")
+        self.addCleanup(self.lab.down)
+
+    def test_change_nothing(self):
+        before = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}
+        directory = self.lab.directory / "certificates"
+        files = [directory / holder / file for holder in ("controller", "hosts/h0", "hosts/h1")
+                 for file in ("tls.crt", "tls.key", "ca.crt")]
+        contents = {path: path.read_text() for path in files}
+        for path in files:
+            path.write_text("")
+        line = "the files of `tls` have changed and cannot be used, so the ones before stay: "
+        for name in before:
+            self.assertTrue(eventually(lambda: line in self.lab.command("logs", name).stdout, timeout=30), name)
+        time.sleep(2)  # gRPC reads its copies every second
+        done = self.lab.run(program("collective_perf"), "-b", "8", "-e", "8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(call(*self.lab.mccsctl(), "get", "hosts").returncode, 0)
+        for path, text in contents.items():
+            path.write_text(text)
+        self.assertEqual(call(*self.lab.mccsctl(), "get", "hosts").returncode, 0)
+        self.assertEqual({name: daemon["pid"] for name, daemon in self.lab.daemons().items()}, before)
+
+
 class RefusedClients(unittest.TestCase):
     """The controller's log names each client whose certificate it refuses, with the remedy; metrics count them."""
 
@@ -131,6 +159,20 @@ class RefusedClients(unittest.TestCase):
                             "a certificate of this cluster's authority is needed; issue one with mccs-controller "
                             "issue-certificate")
 
+    def test_a_client_of_another_authority_names_the_controllers_certificate(self):
+        made = call(program("mccs-controller"), "init-ca", self.directory / "pki", "--domain", "other")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        before = self.refused("foreign")
+        asked = call(program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"], "--tls",
+                     self.directory / "pki/operators/admin", "get", "hosts")
+        self.assertNotEqual(asked.returncode, 0)
+        self.assertIn(f"cannot use mccs-controller at {self.lab.daemons()['controller']['endpoint']}: the server is "
+                      "refused: the certificate of 'CN=the controller, O=lab', issued by ", asked.stderr)
+        self.assertIn(f"is not one of the authority in {self.directory}/pki/operators/admin/ca.crt", asked.stderr)
+        self.assertIn("issue one with mccs-controller issue-certificate", asked.stderr)
+        self.assertTrue(eventually(lambda: self.refused("foreign") > before, timeout=30), self.log())
+        self.assertIn("refused a client: the certificate of 'CN=operator admin, O=other'", self.log())
+
     def test_an_expired_certificate(self):
         if shutil.which("openssl") is None:
             self.skipTest("no openssl, which makes expired certificates")
@@ -183,7 +225,7 @@ class NewAuthority(unittest.TestCase):
 
     def await_new_files(self, hosts, change):
         """Makes a change of files and waits until the daemons of these hosts use them."""
-        line = "peers now see the certificate of"
+        line = "new connections use the certificate of"
         before = {host: self.log_of(host).count(line) for host in hosts}
         change()
         for host in hosts:

@@ -143,7 +143,7 @@ class PeerCertificates(unittest.TestCase):
         pids = {name: daemon["pid"] for name, daemon in self.lab.daemons().items()}
         renewed = call(program("mccs-controller"), "issue-certificate", self.certificates, "--host", "h0", "--days", "3")
         self.assertEqual(renewed.returncode, 0, renewed.stderr)
-        self.assertTrue(eventually(lambda: "peers now see the certificate of 'CN=host h0, O=lab'" in
+        self.assertTrue(eventually(lambda: "new connections use the certificate of 'CN=host h0, O=lab'" in
                                    self.lab.command("logs", "h0").stdout))
         self.assert_the_lab_works()
         self.assertEqual({name: daemon["pid"] for name, daemon in self.lab.daemons().items()}, pids)

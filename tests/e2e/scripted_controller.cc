@@ -165,8 +165,8 @@ int Main(int argc, char** argv) {
   for (int i = 0; i < kTries && server == nullptr; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(argv[1],
-                             TlsServerCredentials({.files = TlsFilesIn(argv[3]), .clock = &clock}));
+    builder.AddListeningPort(
+        argv[1], *TlsServerCredentials({.files = TlsFilesIn(argv[3]), .clock = &clock}));
     builder.RegisterService(&hub);
     server = builder.BuildAndStart();
   }

@@ -87,6 +87,10 @@ struct ControllerClient::Impl {
   }
 
   absl::Status Explain(const grpc::Status& status, const CallLimit& waiting) const {
+    if (const std::string why = WhyServerRefused(status); !why.empty()) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot use mccs-controller at ", target.address, ": ", why));
+    }
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         return absl::UnavailableError(absl::StrCat(

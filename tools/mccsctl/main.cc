@@ -1,5 +1,4 @@
 // mccsctl: the operators' command line for the controller.
-#include <grpc/support/log.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "tools/mccsctl/commands.h"
 #include "tools/mccsctl/controller_client.h"
 #include "tools/mccsctl/render.h"
+#include "trust/grpc/silent_log.h"
 
 namespace mccs {
 namespace {
@@ -188,8 +188,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
-  // gRPC's own log lines are for its developers; errors reach mccsctl as a status.
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  SilenceGrpcLog();
   return options.run();
 }
 

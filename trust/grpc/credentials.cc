@@ -13,59 +13,84 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
+#include "trust/grpc/tls_copies.h"
 
 namespace mccs {
 namespace {
 
 using grpc::experimental::TlsCustomVerificationCheckRequest;
 
-// How often gRPC looks for new files.
-constexpr unsigned kRefreshSeconds = 5;
+// How often gRPC looks for new copies.
+constexpr unsigned kRefreshSeconds = 1;
+
+// Begins the verifier's part of gRPC's error of a connection.
+constexpr char kRefused[] = "the server is refused: ";
 
 std::string ToStd(grpc::string_ref text) { return std::string(text.data(), text.size()); }
 
+// gRPC's own verification would not report the certificate that it refuses. It has checked that the
+// peer has the certificate's key, and sends or serves no call before Verify has accepted.
+std::optional<RefusedPeer> CheckPeer(PeerCertificates& certificates,
+                                     const TlsCustomVerificationCheckRequest& request,
+                                     const WallClock& clock) {
+  return certificates.Check(ToStd(request.peer_cert()), ToStd(request.peer_cert_full_chain()),
+                            clock.Now() / kNsPerSec);
+}
+
 class ControllerVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
-  explicit ControllerVerifier(std::string domain)
-      : controller_{std::move(domain), Identity::Kind::kController, ""} {}
+  // `copies`: gRPC reads them as long as this exists; null: there are none.
+  ControllerVerifier(const std::string& authority, std::string domain,
+                     std::shared_ptr<const TlsCopies> copies)
+      : certificates_(authority, PeerCertificates::Peers::kServers),
+        controller_{std::move(domain), Identity::Kind::kController, ""},
+        copies_(std::move(copies)) {}
   ~ControllerVerifier() override = default;
 
   bool Verify(TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> /*callback*/, grpc::Status* result) override {
-    const std::vector<grpc::string_ref> uris = request->uri_names();
-    const std::string uri = uris.size() == 1 ? ToStd(uris.front()) : "";
-    const absl::StatusOr<Identity> peer = ParseIdentity(uri);
-    if (peer.ok() && *peer == controller_) return true;
-    *result = grpc::Status(
-        grpc::StatusCode::UNAUTHENTICATED,
-        absl::StrCat("the server's certificate is of '", ToStd(request->common_name()), "' (",
-                     uri.empty() ? "no SPIFFE id" : uri, "), not of the controller ",
-                     ToString(controller_), ": check the controller's address and certificate"));
+    const std::string why = WhyRefused(*request);
+    if (!why.empty())
+      *result = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, absl::StrCat(kRefused, why));
     return true;
   }
   void Cancel(TlsCustomVerificationCheckRequest* /*request*/) override {}
 
  private:
+  // Empty: the server is the controller.
+  std::string WhyRefused(TlsCustomVerificationCheckRequest& request) {
+    const std::optional<RefusedPeer> refused = CheckPeer(certificates_, request, clock_);
+    if (refused.has_value()) return refused->message;
+    const std::vector<grpc::string_ref> uris = request.uri_names();
+    const std::string uri = uris.size() == 1 ? ToStd(uris.front()) : "";
+    const absl::StatusOr<Identity> peer = ParseIdentity(uri);
+    if (peer.ok() && *peer == controller_) return "";
+    return absl::StrCat("its certificate is of '", ToStd(request.common_name()), "' (",
+                        uri.empty() ? "no SPIFFE id" : uri, "), not of the controller ",
+                        ToString(controller_), ": check the controller's address and certificate");
+  }
+
+  PeerCertificates certificates_;
   const Identity controller_;
+  const std::shared_ptr<const TlsCopies> copies_;
+  const SystemWallClock clock_;
 };
 
-// gRPC's own verification would not report the certificate that it refuses. It has checked that the
-// client has the certificate's key, and serves no call before Verify has accepted.
 class ClientVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
-  explicit ClientVerifier(const ServerTls& tls)
-      : certificates_(tls.files.authority),
+  ClientVerifier(const ServerTls& tls, std::shared_ptr<const TlsCopies> copies)
+      : certificates_(tls.files.authority, PeerCertificates::Peers::kClients),
         clients_(tls.clients),
         on_refused_(tls.on_refused),
+        copies_(std::move(copies)),
         clock_(*tls.clock) {}
   ~ClientVerifier() override = default;
 
   bool Verify(TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> /*callback*/, grpc::Status* result) override {
-    const std::string certificate = ToStd(request->peer_cert());
-    if (certificate.empty() && clients_ == ClientCertificate::kOptional) return true;
-    const std::optional<RefusedClient> refused = certificates_.Check(
-        certificate, ToStd(request->peer_cert_full_chain()), clock_.Now() / kNsPerSec);
+    if (request->peer_cert().empty() && clients_ == ClientCertificate::kOptional) return true;
+    const std::optional<RefusedPeer> refused = CheckPeer(certificates_, *request, clock_);
     if (!refused.has_value()) return true;
     on_refused_(*refused);
     *result = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, refused->message);
@@ -74,65 +99,71 @@ class ClientVerifier final : public grpc::experimental::ExternalCertificateVerif
   void Cancel(TlsCustomVerificationCheckRequest* /*request*/) override {}
 
  private:
-  ClientCertificates certificates_;
+  PeerCertificates certificates_;
   const ClientCertificate clients_;
   const OnRefusedClient on_refused_;
+  const std::shared_ptr<const TlsCopies> copies_;  // gRPC reads them as long as this exists
   const WallClock& clock_;
 };
 
-std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> Watch(const TlsFiles& files) {
+std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProviderOf(
+    const TlsCopies& copies) {
   return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      files.key, files.certificate, files.authority, kRefreshSeconds);
+      copies.key(), copies.certificate(), kRefreshSeconds);
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ToController(
-    grpc::experimental::TlsChannelCredentialsOptions options, const std::string& domain) {
-  options.set_verify_server_certs(true);
+    grpc::experimental::TlsChannelCredentialsOptions options, const std::string& authority,
+    const std::string& domain, std::shared_ptr<const TlsCopies> copies) {
+  options.set_verify_server_certs(false);  // ControllerVerifier does
   options.set_check_call_host(false);
   options.set_certificate_verifier(
-      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(domain));
+      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(
+          authority, domain, std::move(copies)));
   return grpc::experimental::TlsCredentials(options);
-}
-
-void WatchBoth(grpc::experimental::TlsCredentialsOptions* options) {
-  options->watch_root_certs();
-  options->watch_identity_key_cert_pairs();
 }
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const ServerTls& tls) {
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsServerCredentials(
+    const ServerTls& tls) {
   MCCS_CHECK(tls.clock != nullptr);
-  grpc::experimental::TlsServerCredentialsOptions options(Watch(tls.files));
-  WatchBoth(&options);
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopies> copies,
+                        TlsCopies::Make(tls.files, *tls.clock, tls.watch));
+  grpc::experimental::TlsServerCredentialsOptions options(ProviderOf(*copies));
+  options.watch_identity_key_cert_pairs();
   // ClientVerifier verifies. gRPC itself refuses clients without a certificate where one is needed.
   options.set_cert_request_type(
       tls.clients == ClientCertificate::kRequired
           ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY
           : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   options.set_certificate_verifier(
-      grpc::experimental::ExternalCertificateVerifier::Create<ClientVerifier>(tls));
+      grpc::experimental::ExternalCertificateVerifier::Create<ClientVerifier>(tls,
+                                                                              std::move(copies)));
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsFiles& files,
-                                                                const std::string& domain) {
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
+    const TlsFiles& files, const std::string& domain) {
+  static const SystemWallClock clock;
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopies> copies, TlsCopies::Make(files, clock, {}));
   grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(Watch(files));
-  WatchBoth(&options);
-  return ToController(std::move(options), domain);
+  options.set_certificate_provider(ProviderOf(*copies));
+  options.watch_identity_key_cert_pairs();
+  return ToController(std::move(options), files.authority, domain, std::move(copies));
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TokenChannelCredentials(const std::string& authority,
                                                                   const std::string& domain,
                                                                   const std::string& token) {
-  grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(
-      std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(authority,
-                                                                           kRefreshSeconds));
-  options.watch_root_certs();
-  return grpc::CompositeChannelCredentials(ToController(std::move(options), domain),
+  return grpc::CompositeChannelCredentials(ToController({}, authority, domain, nullptr),
                                            grpc::AccessTokenCredentials(token));
+}
+
+std::string WhyServerRefused(const grpc::Status& status) {
+  const std::string& all = status.error_message();
+  const size_t begin = all.find(kRefused);
+  return begin == all.npos ? "" : all.substr(begin);
 }
 
 std::optional<Identity> PeerOf(const grpc::AuthContext& context) {

@@ -21,7 +21,7 @@ bool Has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-RefusedClient Refused(RefusalReason reason, std::string message) {
+RefusedPeer Refused(RefusalReason reason, std::string message) {
   return {.reason = reason, .subject = "", .message = std::move(message)};
 }
 
@@ -30,7 +30,7 @@ std::atomic<const FailedHandshakes*> current = nullptr;
 
 }  // namespace
 
-std::optional<RefusedClient> RefusedClientIn(std::string_view line) {
+std::optional<RefusedPeer> RefusedPeerIn(std::string_view line) {
   if (!line.starts_with(kFailed)) return std::nullopt;
   std::string_view why = line.substr(kFailed.size());
   if (const size_t routine = why.rfind("::"); routine != why.npos) why.remove_prefix(routine + 2);
@@ -67,7 +67,7 @@ FailedHandshakes::~FailedHandshakes() { current.store(nullptr, std::memory_order
 
 void FailedHandshakes::Write(const gpr_log_func_args* line) const {
   if (print_) std::fprintf(stderr, "%s:%d: %s\n", line->file, line->line, line->message);
-  if (const std::optional<RefusedClient> refused = RefusedClientIn(line->message))
+  if (const std::optional<RefusedPeer> refused = RefusedPeerIn(line->message))
     on_refused_(*refused);
 }
 

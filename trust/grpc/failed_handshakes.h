@@ -16,7 +16,7 @@
 namespace mccs {
 
 // The client in a line of gRPC's log; nothing: the line is about something else. Pure.
-std::optional<RefusedClient> RefusedClientIn(std::string_view line);
+std::optional<RefusedPeer> RefusedPeerIn(std::string_view line);
 
 class FailedHandshakes {
  public:

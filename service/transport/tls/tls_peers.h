@@ -2,13 +2,10 @@
 #ifndef MCCS_SERVICE_TRANSPORT_TLS_TLS_PEERS_H_
 #define MCCS_SERVICE_TRANSPORT_TLS_TLS_PEERS_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +15,7 @@
 #include "service/transport/tls/handshake_thread.h"
 #include "trust/tls_context.h"
 #include "trust/tls_files.h"
+#include "trust/tls_watch.h"
 
 namespace mccs {
 
@@ -31,11 +29,11 @@ class TlsPeers final : public PeerSecurity {
     int64_t refresh_ns = 5 * kNsPerSec;  // from one Refresh to the next, by a thread
   };
 
-  // Errors as of MakeTlsContext. LIFETIME: clock and log outlive this, and this its connections.
+  // Errors as of TlsWatch and MakeTlsContext. LIFETIME: clock and log outlive this, and this its
+  // connections.
   static absl::StatusOr<std::unique_ptr<TlsPeers>> Make(const TlsFiles& files,
                                                         const WallClock& clock, Log& log,
                                                         const Options& options);
-  ~TlsPeers() override;
 
   bool secures_lanes() const override { return options_.secures_lanes; }
 
@@ -44,29 +42,20 @@ class TlsPeers final : public PeerSecurity {
   std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
                                            End end) override;
 
-  // Reads the files again if they have changed; connections from now on use them. If they cannot
-  // be used, the ones before stay, and the log says so once. THREAD: any.
-  void Refresh();
+  // Connections from now on use new files (TlsWatch). THREAD: any.
+  void Refresh() { watch_->Refresh(); }
   // THREAD: any.
   CertificateFacts own() const;
 
  private:
-  TlsPeers(TlsFiles files, const WallClock& clock, Log& log, const Options& options)
-      : files_(files), options_(options), clock_(clock), log_(log) {}
-  void RunLoop();
+  explicit TlsPeers(const Options& options) : options_(options) {}
+  absl::Status Use(const TlsTexts& texts, const CertificateFacts& own);
 
-  const TlsFiles files_;
   const Options options_;
-  const WallClock& clock_;
-  Log& log_;
   mutable std::mutex mutex_;
-  TlsContext context_;      // guarded by mutex_, like the next ones
-  size_t fingerprint_ = 0;  // of the files
-  std::string failure_;     // of the last reading, as it was logged
-  bool stops_ = false;
-  std::condition_variable stop_;
-  std::thread thread_;
+  TlsContext context_;                           // guarded by mutex_
   std::unique_ptr<HandshakeThread> handshakes_;  // null: there is no thread for them
+  std::unique_ptr<TlsWatch> watch_;              // ends first: it calls Use
 };
 
 }  // namespace mccs

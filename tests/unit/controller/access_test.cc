@@ -40,7 +40,7 @@ class AccessTest : public testing::Test {
   ServerTls Tls() { return {.files = cluster_.Controller(), .clock = &wall_clock_}; }
   std::shared_ptr<grpc::Channel> Connect(const TlsFiles& files) {
     return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
-                               TlsChannelCredentials(files, "mccs"));
+                               *TlsChannelCredentials(files, "mccs"));
   }
   TlsFiles Operator(const std::string& name) {
     return cluster_.Issue({"mccs", Identity::Kind::kOperator, name});

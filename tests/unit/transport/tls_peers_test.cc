@@ -19,6 +19,7 @@
 #include "tests/unit/mentions.h"
 #include "tests/unit/recording_log.h"
 #include "tests/unit/trust/new_certificates.h"
+#include "tests/unit/trust/tls_context_of.h"
 
 namespace mccs {
 namespace tls_peers_test {
@@ -285,8 +286,8 @@ class TlsStream : public TlsPeersTest {
     }
     const auto secure = [&](const TlsFiles& files, std::unique_ptr<Connection> below,
                             PeerSecurity::End end) {
-      return std::make_unique<TlsConnection>(
-          std::move(below), *MakeTlsContext(files, cluster_.now_s()), end, nullptr, kRecordsPerKey);
+      return std::make_unique<TlsConnection>(std::move(below), ContextOf(files, cluster_.now_s()),
+                                             end, nullptr, kRecordsPerKey);
     };
     client_end_ =
         secure(cluster_.Host("h1"), std::make_unique<TappedConnection>(std::move(dialed), &seen_),
@@ -404,7 +405,7 @@ TEST_F(TlsPeersTest, RenewedFilesAreUsedAndBadOnesAreNot) {
   cluster_.Issue({"mccs", Identity::Kind::kHost, "h3"}, Validity{cluster_.now_s() - 10, ends});
   peers->Refresh();
   EXPECT_EQ(peers->own().validity.to_s, ends);
-  EXPECT_THAT(LogText(), Mentions("peers now see", "CN=host h3"));
+  EXPECT_THAT(LogText(), Mentions("new connections use", "CN=host h3"));
   cluster_.Write("of host h3.crt", "rubbish");
   peers->Refresh();
   peers->Refresh();
@@ -570,7 +571,7 @@ class HandshakeQueueTest : public testing::Test {
   }
 
   NewCertificates cluster_;
-  const TlsContext context_ = *MakeTlsContext(cluster_.Host("h1"), cluster_.now_s());
+  const TlsContext context_ = ContextOf(cluster_.Host("h1"), cluster_.now_s());
   std::vector<std::string> computed_;
   RecordingUser many_{"many", &computed_};
   RecordingUser one_{"one", &computed_};

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string Reason(const std::string& text) {
-  const auto refused = RefusedClientIn(absl::StrCat(
+  const auto refused = RefusedPeerIn(absl::StrCat(
       "Handshake failed with fatal error SSL_ERROR_SSL: error:0A0000C7:SSL routines::", text, "."));
   return refused.has_value() ? RefusalName(refused->reason) : "";
 }
@@ -27,11 +27,11 @@ TEST(FailedHandshakesTest, ClassifiesTheLinesOfGrpc) {
   EXPECT_EQ(Reason("http request"), "missing");
   EXPECT_EQ(Reason("tlsv1 alert unknown ca"), "foreign");
   EXPECT_EQ(Reason("no shared cipher"), "other");
-  EXPECT_THAT(RefusedClientIn("Handshake failed with fatal error SSL_ERROR_SYSCALL: "
-                              "error:00000000:lib(0)::reason(0).")
+  EXPECT_THAT(RefusedPeerIn("Handshake failed with fatal error SSL_ERROR_SYSCALL: "
+                            "error:00000000:lib(0)::reason(0).")
                   ->message,
               HasSubstr("failed (reason(0))"));
-  EXPECT_EQ(RefusedClientIn("Corruption detected."), std::nullopt);
+  EXPECT_EQ(RefusedPeerIn("Corruption detected."), std::nullopt);
 }
 
 TEST(FailedHandshakesTest, TakesGrpcsLogWhileItExists) {
@@ -39,7 +39,7 @@ TEST(FailedHandshakesTest, TakesGrpcsLogWhileItExists) {
   std::vector<std::string> reasons;
   {
     const FailedHandshakes failed(
-        [&](const RefusedClient& client) { reasons.emplace_back(RefusalName(client.reason)); },
+        [&](const RefusedPeer& client) { reasons.emplace_back(RefusalName(client.reason)); },
         /*print=*/false);
     gpr_log(GPR_ERROR, "Handshake failed with fatal error SSL_ERROR_SSL: error:1:SSL routines::%s.",
             "http request");

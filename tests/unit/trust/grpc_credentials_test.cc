@@ -1,26 +1,37 @@
 // Both ends of gRPC with certificates, over loopback.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "proto/operator.grpc.pb.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/trust/forged_certificates.h"
 #include "tests/unit/trust/new_certificates.h"
+#include "trust/files.h"
 #include "trust/grpc/credentials.h"
 #include "trust/grpc/failed_handshakes.h"
+#include "trust/grpc/tls_copies.h"
 
 namespace mccs {
 namespace grpc_credentials_test {
 
+using testing::AllOf;
 using testing::Contains;
+using testing::HasSubstr;
 using testing::StartsWith;
 
 // Answers with the identity of the client.
@@ -46,12 +57,13 @@ class GrpcCredentialsTest : public testing::Test {
     ASSERT_NE(server_, nullptr);
   }
   void Serve(const TlsFiles& files, ClientCertificate clients = ClientCertificate::kRequired) {
-    Serve(TlsServerCredentials({.files = files,
-                                .clients = clients,
-                                .on_refused = [this](const RefusedClient& client) { Add(client); },
-                                .clock = &clock_}));
+    Serve(*TlsServerCredentials({.files = files,
+                                 .clients = clients,
+                                 .on_refused = [this](const RefusedPeer& client) { Add(client); },
+                                 .clock = &clock_,
+                                 .watch = {.refresh_ns = 10 * kNsPerMs}}));
   }
-  void Add(const RefusedClient& client) {
+  void Add(const RefusedPeer& client) {
     const std::lock_guard lock(mutex_);
     refused_.push_back(absl::StrCat(RefusalName(client.reason), " ", client.subject));
   }
@@ -74,9 +86,25 @@ class GrpcCredentialsTest : public testing::Test {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
     control::v1::VersionReply reply;
     const grpc::Status status = stub->Version(&context, {}, &reply);
-    return status.ok() ? reply.version() : "error: " + status.error_message();
+    if (status.ok()) return reply.version();
+    const std::string refused = WhyServerRefused(status);
+    return "error: " + (refused.empty() ? status.error_message() : refused);
   }
-  std::string Ask(const TlsFiles& files) { return Ask(TlsChannelCredentials(files, "mccs")); }
+  std::string Ask(const TlsFiles& files) { return Ask(*TlsChannelCredentials(files, "mccs")); }
+  // As a client that checks neither its own files nor the server.
+  std::string AskAnyway(const TlsFiles& files) {
+    const TlsTexts texts = *ReadTlsTexts(files);
+    grpc::experimental::TlsChannelCredentialsOptions options;
+    options.set_certificate_provider(
+        std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
+            std::vector<grpc::experimental::IdentityKeyCertPair>{{texts.key, texts.certificate}}));
+    options.watch_identity_key_cert_pairs();
+    options.set_verify_server_certs(false);
+    options.set_check_call_host(false);
+    options.set_certificate_verifier(
+        std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
+    return Ask(grpc::experimental::TlsCredentials(options));
+  }
 
   NewCertificates cluster_;
   const SystemWallClock clock_;
@@ -99,15 +127,15 @@ TEST_F(GrpcCredentialsTest, ClientsWithoutACertificateOfTheAuthorityAreRejected)
   NewCertificates other;
   TlsFiles foreign = other.Host("h1");
   foreign.authority = cluster_.Path("ca");
-  EXPECT_THAT(Ask(foreign), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(foreign), StartsWith("error: "));
   grpc::SslCredentialsOptions no_certificate;
   no_certificate.pem_root_certs = cluster_.authority().Pem()->certificate;
   EXPECT_THAT(Ask(grpc::SslCredentials(no_certificate)), StartsWith("error: "));
   EXPECT_THAT(Ask(grpc::InsecureChannelCredentials()), StartsWith("error: "));
   const int64_t now = cluster_.now_s();
-  EXPECT_THAT(
-      Ask(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"}, Validity{now - 100, now - 1})),
-      StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"},
+                                       Validity{now - 100, now - 1})),
+              StartsWith("error: "));
 }
 
 TEST_F(GrpcCredentialsTest, TheServerLearnsWhichCertificateIsRefused) {
@@ -115,21 +143,21 @@ TEST_F(GrpcCredentialsTest, TheServerLearnsWhichCertificateIsRefused) {
   const int64_t now = cluster_.now_s();
   const NewCertificates other("lab");
   const Identity foreign{"lab", Identity::Kind::kHost, "h1"};
-  EXPECT_THAT(Ask(Files(*other.authority().Issue(foreign, {now - 9, now + 99}))),
+  EXPECT_THAT(AskAnyway(Files(*other.authority().Issue(foreign, {now - 9, now + 99}))),
               StartsWith("error: "));
   EXPECT_THAT(Refused(), Contains("foreign CN=host h1, O=lab"));
   const Identity host{"mccs", Identity::Kind::kHost, "h2"};
-  EXPECT_THAT(Ask(cluster_.Issue(host, Validity{now - 9, now - 1})), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(cluster_.Issue(host, Validity{now - 9, now - 1})), StartsWith("error: "));
   EXPECT_THAT(Refused(), Contains("expired CN=host h2, O=mccs"));
-  EXPECT_THAT(Ask(cluster_.Issue(host, Validity{now + 90, now + 99})), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(cluster_.Issue(host, Validity{now + 90, now + 99})), StartsWith("error: "));
   const ForgedCertificate forged{.common_name = "forged", .validity = {now - 9, now + 99}};
-  EXPECT_THAT(Ask(Files(forged.Make(nullptr))), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(Files(forged.Make(nullptr))), StartsWith("error: "));
   EXPECT_THAT(Refused(), Contains("foreign CN=forged"));
   const CertificateAndKey authority = *cluster_.authority().Pem();
   const ForgedCertificate server{.common_name = "server",
                                  .validity = {now - 9, now + 99},
                                  .extensions = {{NID_ext_key_usage, "serverAuth"}}};
-  EXPECT_THAT(Ask(Files(server.Make(&authority))), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(Files(server.Make(&authority))), StartsWith("error: "));
   EXPECT_THAT(Refused(), Contains("other CN=server"));
   EXPECT_EQ(echo_.calls, 0);
   EXPECT_EQ(Ask(cluster_.Host("h1")), "spiffe://mccs/host/h1") << "others are not affected";
@@ -142,10 +170,10 @@ TEST_F(GrpcCredentialsTest, AnOptionalCertificateMustBeOfTheAuthority) {
   const int64_t now = cluster_.now_s();
   const NewCertificates other;
   const Identity host{"mccs", Identity::Kind::kHost, "h1"};
-  EXPECT_THAT(Ask(Files(*other.authority().Issue(host, {now - 9, now + 99}))),
+  EXPECT_THAT(AskAnyway(Files(*other.authority().Issue(host, {now - 9, now + 99}))),
               StartsWith("error: "));
   EXPECT_THAT(
-      Ask(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"}, Validity{now - 9, now - 1})),
+      AskAnyway(cluster_.Issue({"mccs", Identity::Kind::kHost, "h2"}, Validity{now - 9, now - 1})),
       StartsWith("error: "));
   EXPECT_EQ(echo_.calls, 1);
   EXPECT_EQ(Ask(of_host), "spiffe://mccs/host/h1");
@@ -167,9 +195,9 @@ TEST_F(GrpcCredentialsTest, AClientMaySendCertificatesBetweenItsOwnAndTheAuthori
       cluster_.Write("both", cluster_.authority().Pem()->certificate + root.certificate);
   Serve(of_server);
   CertificateAndKey client = ForgedCertificate{.validity = valid}.Make(&between);
-  EXPECT_THAT(Ask(Files(client)), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(Files(client)), StartsWith("error: "));
   client.certificate += between.certificate;
-  EXPECT_EQ(Ask(Files(client)), "spiffe://mccs/host/h1");
+  EXPECT_EQ(AskAnyway(Files(client)), "spiffe://mccs/host/h1");
 }
 
 TEST_F(GrpcCredentialsTest, ANewAuthorityNeedsNoRestart) {
@@ -180,14 +208,75 @@ TEST_F(GrpcCredentialsTest, ANewAuthorityNeedsNoRestart) {
       *next.authority().Issue({"mccs", Identity::Kind::kHost, "h1"}, {now - 9, now + 99});
   TlsFiles files = Files(client);
   files.authority = cluster_.Write("old", cluster_.authority().Pem()->certificate);
-  EXPECT_THAT(Ask(files), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(files), StartsWith("error: "));
   cluster_.Write("ca",
                  cluster_.authority().Pem()->certificate + next.authority().Pem()->certificate);
-  EXPECT_EQ(Ask(files), "spiffe://mccs/host/h1");
+  EXPECT_EQ(AskAnyway(files), "spiffe://mccs/host/h1");
   cluster_.Write("ca", next.authority().Pem()->certificate);
   TlsFiles old = cluster_.Host("h2");
   old.authority = cluster_.Path("old");
-  EXPECT_THAT(Ask(old), StartsWith("error: "));
+  EXPECT_THAT(AskAnyway(old), StartsWith("error: "));
+}
+
+TEST_F(GrpcCredentialsTest, ANewCertificateIsSeenWithoutARestart) {
+  const TlsFiles of_server = cluster_.Controller();
+  Serve(of_server);
+  const TlsFiles of_host = cluster_.Host("h1");
+  ASSERT_EQ(Ask(of_host), "spiffe://mccs/host/h1");
+  // The next authority replaces all files of both ends.
+  const NewCertificates next;
+  const Validity valid{cluster_.now_s() - 9, cluster_.now_s() + 99};
+  const CertificateAndKey controller =
+      *next.authority().Issue({"mccs", Identity::Kind::kController, ""}, valid);
+  cluster_.Write("ca", next.authority().Pem()->certificate);
+  std::ofstream(of_server.certificate) << controller.certificate;
+  std::ofstream(of_server.key) << controller.key;
+  const TlsFiles of_client =
+      Files(*next.authority().Issue({"mccs", Identity::Kind::kHost, "h2"}, valid));
+  EXPECT_TRUE(Eventually([&] { return Ask(of_client) == "spiffe://mccs/host/h2"; }));
+}
+
+// Counts warnings. THREAD: any.
+class CountingLog final : public Log {
+ public:
+  int warnings() const { return warnings_; }
+
+ protected:
+  bool Enabled(LogLevel /*level*/) const override { return false; }
+  void Write(LogLevel /*level*/, std::string_view /*line*/) override { ++warnings_; }
+
+ private:
+  std::atomic<int> warnings_ = 0;
+};
+
+// gRPC 1.51 aborts the process if a file that it reads is empty.
+TEST_F(GrpcCredentialsTest, GrpcReadsNoEmptyFile) {
+  CountingLog log;
+  const TlsFiles files = cluster_.Host("h1");
+  const TlsTexts texts = *ReadTlsTexts(files);
+  const std::unique_ptr<TlsCopies> copies =
+      *TlsCopies::Make(files, clock_, {.log = &log, .refresh_ns = kNsPerMs});
+  const auto copied = [&copies = *copies] {
+    return std::pair(*ReadTextFile("the copy", copies.certificate()),
+                     *ReadTextFile("the copy", copies.key()));
+  };
+  EXPECT_EQ(copied(), std::pair(texts.certificate, texts.key));
+  std::ofstream(files.certificate) << "";
+  std::ofstream(files.key) << "";
+  ASSERT_TRUE(Eventually([&] { return log.warnings() > 0; }));
+  EXPECT_EQ(copied(), std::pair(texts.certificate, texts.key));
+  const TlsTexts next = *ReadTlsTexts(cluster_.Host("h1"));
+  EXPECT_TRUE(Eventually([&] { return copied() == std::pair(next.certificate, next.key); }));
+}
+
+TEST_F(GrpcCredentialsTest, FilesThatCannotBeUsedAreAnError) {
+  TlsFiles files = cluster_.Host("h1");
+  files.key = cluster_.Write("empty", "");
+  EXPECT_THAT(std::string(TlsChannelCredentials(files, "mccs").status().message()),
+              HasSubstr(files.key));
+  EXPECT_THAT(
+      std::string(TlsServerCredentials({.files = files, .clock = &clock_}).status().message()),
+      HasSubstr(files.key));
 }
 
 TEST_F(GrpcCredentialsTest, WithoutItsAuthorityTheServerAcceptsNobody) {
@@ -201,7 +290,7 @@ TEST_F(GrpcCredentialsTest, WithoutItsAuthorityTheServerAcceptsNobody) {
 }
 
 TEST_F(GrpcCredentialsTest, ClientsWithoutACertificateOrTlsAreReported) {
-  const FailedHandshakes failed([this](const RefusedClient& client) { Add(client); },
+  const FailedHandshakes failed([this](const RefusedPeer& client) { Add(client); },
                                 /*print=*/false);
   Serve(cluster_.Controller());
   const auto token = TokenChannelCredentials(cluster_.Path("ca"), "mccs", "token");
@@ -217,13 +306,33 @@ TEST_F(GrpcCredentialsTest, ClientsWithoutACertificateOrTlsAreReported) {
 
 TEST_F(GrpcCredentialsTest, AClientTrustsTheControllerOnly) {
   Serve(cluster_.Host("h1"));  // issued by the authority, but no controller
-  EXPECT_THAT(Ask(cluster_.Host("h2")), StartsWith("error: "));
+  EXPECT_THAT(Ask(cluster_.Host("h2")),
+              StartsWith("error: the server is refused: its certificate is of 'host h1'"));
 }
 
-TEST_F(GrpcCredentialsTest, AClientTrustsItsOwnAuthorityOnly) {
-  NewCertificates other;
+TEST_F(GrpcCredentialsTest, AClientTrustsItsOwnAuthorityOnlyAndNamesTheOther) {
+  NewCertificates other("lab");
   Serve(other.Controller());
-  EXPECT_THAT(Ask(cluster_.Host("h1")), StartsWith("error: "));
+  const std::string needed = "is not one of the authority in " + cluster_.Path("ca");
+  EXPECT_THAT(Ask(cluster_.Host("h1")),
+              AllOf(StartsWith("error: the server is refused: the certificate of "),
+                    HasSubstr("'CN=the controller, O=lab'"), HasSubstr(needed),
+                    HasSubstr("mccs-controller issue-certificate")));
+  EXPECT_THAT(Ask(TokenChannelCredentials(cluster_.Path("ca"), "mccs", "token")),
+              AllOf(HasSubstr("'CN=the controller, O=lab'"), HasSubstr(needed)));
+}
+
+TEST_F(GrpcCredentialsTest, AClientNamesTheServersExpiredCertificate) {
+  const int64_t now = cluster_.now_s();
+  // A server that had started before the end of its certificate.
+  const TlsFiles files =
+      cluster_.Issue({"mccs", Identity::Kind::kController, ""}, Validity{now - 9, now + 1});
+  Serve(files);
+  const TlsFiles of_host = cluster_.Host("h1");
+  EXPECT_TRUE(Eventually([&] {
+    return testing::Value(Ask(of_host), AllOf(HasSubstr("'CN=the controller, O=mccs' expired at "),
+                                              HasSubstr("mccs-controller issue-certificate")));
+  }));
 }
 
 TEST_F(GrpcCredentialsTest, WithoutTlsNobodyIsKnown) {

@@ -1,4 +1,4 @@
-#include "trust/client_certificates.h"
+#include "trust/peer_certificates.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -16,7 +16,7 @@
 namespace mccs {
 namespace {
 
-// Limit of a name in a message: a client may choose it freely.
+// Limit of a name in a message: a peer may choose it freely.
 constexpr size_t kLongestName = 160;
 
 constexpr char kRemedy[] = "issue one with mccs-controller issue-certificate";
@@ -74,7 +74,7 @@ RefusalReason ReasonOf(int error) {
   }
 }
 
-// `failed`: the client's own certificate, or one between it and the authority.
+// `failed`: the peer's own certificate, or one between it and the authority.
 std::string ExpiredText(const X509* failed, int64_t now_s) {
   const absl::StatusOr<Validity> validity = ValidityOf(failed);
   const bool early = validity.ok() && now_s < validity->from_s;
@@ -88,12 +88,13 @@ std::string ExpiredText(const X509* failed, int64_t now_s) {
       kRemedy);
 }
 
-RefusedClient Refused(X509_STORE_CTX* context, const X509* certificate, const std::string& path,
-                      int64_t now_s) {
+RefusedPeer Refused(X509_STORE_CTX* context, const X509* certificate, const std::string& path,
+                    PeerCertificates::Peers peers, int64_t now_s) {
+  const bool of_client = peers == PeerCertificates::Peers::kClients;
   const int error = X509_STORE_CTX_get_error(context);
-  RefusedClient refused{.reason = ReasonOf(error),
-                        .subject = ShortText(X509_get_subject_name(certificate)),
-                        .message = ""};
+  RefusedPeer refused{.reason = ReasonOf(error),
+                      .subject = ShortText(X509_get_subject_name(certificate)),
+                      .message = ""};
   const char* const why = X509_verify_cert_error_string(error);
   switch (refused.reason) {
     case RefusalReason::kExpired: {
@@ -105,17 +106,21 @@ RefusedClient Refused(X509_STORE_CTX* context, const X509* certificate, const st
       refused.message = absl::StrCat(
           "the certificate of '", refused.subject, "', issued by '",
           ShortText(X509_get_issuer_name(certificate)), "', is not one of the authority in ", path,
-          " (", why, "): a certificate of this cluster's authority is needed; ", kRemedy);
+          " (", why, "): ",
+          of_client ? "a certificate of this cluster's authority is needed; "
+                    : "it is another cluster's, or the files here are older than the authority; ",
+          kRemedy);
       break;
     default:
       refused.message =
-          absl::StrCat("the certificate of '", refused.subject, "' is not usable for a client (",
-                       why, "): one of the authority in ", path, " is needed; ", kRemedy);
+          absl::StrCat("the certificate of '", refused.subject, "' is not usable for a ",
+                       of_client ? "client (" : "server (", why, "): one of the authority in ",
+                       path, " is needed; ", kRemedy);
   }
   return refused;
 }
 
-RefusedClient Unverified(const std::string& why) {
+RefusedPeer Unverified(const std::string& why) {
   return {.reason = RefusalReason::kOther, .subject = "", .message = why};
 }
 
@@ -145,7 +150,7 @@ const char* RefusalName(RefusalReason reason) {
   return "other";
 }
 
-RefusedClient WithoutCertificate() {
+RefusedPeer WithoutCertificate() {
   return {.reason = RefusalReason::kMissing,
           .subject = "",
           .message = absl::StrCat("it has no certificate: one of this cluster's authority is "
@@ -154,11 +159,12 @@ RefusedClient WithoutCertificate() {
                                   kRemedy)};
 }
 
-ClientCertificates::ClientCertificates(std::string authority) : path_(std::move(authority)) {
+PeerCertificates::PeerCertificates(std::string authority, Peers peers)
+    : path_(std::move(authority)), peers_(peers) {
   rules_.security_level = SecurityLevel();
 }
 
-ClientCertificates::Rules ClientCertificates::Current() {
+PeerCertificates::Rules PeerCertificates::Current() {
   const absl::StatusOr<std::string> pem = ReadTextFile("the certificate authority", path_);
   const std::lock_guard lock(mutex_);
   if (pem.ok() && *pem != pem_) {
@@ -170,9 +176,8 @@ ClientCertificates::Rules ClientCertificates::Current() {
   return rules_;
 }
 
-std::optional<RefusedClient> ClientCertificates::Check(std::string_view certificate_pem,
-                                                       std::string_view between_pem,
-                                                       int64_t now_s) {
+std::optional<RefusedPeer> PeerCertificates::Check(std::string_view certificate_pem,
+                                                   std::string_view between_pem, int64_t now_s) {
   const Rules rules = Current();
   if (certificate_pem.empty()) return WithoutCertificate();
   if (rules.authorities == nullptr)
@@ -183,7 +188,8 @@ std::optional<RefusedClient> ClientCertificates::Check(std::string_view certific
   if (certificate == nullptr || between == nullptr || context == nullptr ||
       X509_STORE_CTX_init(context.get(), rules.authorities.get(), certificate.get(),
                           between.get()) != 1 ||
-      X509_STORE_CTX_set_default(context.get(), "ssl_client") != 1) {
+      X509_STORE_CTX_set_default(context.get(),
+                                 peers_ == Peers::kClients ? "ssl_client" : "ssl_server") != 1) {
     ERR_clear_error();
     return Unverified("cannot verify the certificate: OpenSSL cannot read it");
   }
@@ -193,7 +199,7 @@ std::optional<RefusedClient> ClientCertificates::Check(std::string_view certific
   const bool accepted = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
   if (accepted) return std::nullopt;
-  return Refused(context.get(), certificate.get(), path_, now_s);
+  return Refused(context.get(), certificate.get(), path_, peers_, now_s);
 }
 
 }  // namespace mccs

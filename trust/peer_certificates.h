@@ -1,12 +1,12 @@
-// Verifies the certificates of TLS clients, and names the reason for a refusal.
+// Verifies the certificates of TLS peers, and names the reason for a refusal.
 //
-// The rules are those by which OpenSSL verifies a client in its handshake: a chain to an authority
-// of the file, times, purpose and strength of keys. gRPC can verify too, but does not report which
+// The rules are those by which OpenSSL verifies a peer in its handshake: a chain to an authority of
+// the file, times, purpose and strength of keys. gRPC can verify too, but does not report which
 // certificate it refuses.
 //
 // THREAD: any. Blocks for the disk.
-#ifndef MCCS_TRUST_CLIENT_CERTIFICATES_H_
-#define MCCS_TRUST_CLIENT_CERTIFICATES_H_
+#ifndef MCCS_TRUST_PEER_CERTIFICATES_H_
+#define MCCS_TRUST_PEER_CERTIFICATES_H_
 
 #include <openssl/types.h>
 
@@ -28,27 +28,29 @@ enum class RefusalReason {
 inline constexpr int kRefusalReasons = 4;
 const char* RefusalName(RefusalReason reason);  // "expired"
 
-struct RefusedClient {
+struct RefusedPeer {
   RefusalReason reason = RefusalReason::kOther;
   // Of the certificate, printable and of limited length; empty: none is known.
   std::string subject;
   std::string message;  // says what is needed and the remedy
 };
 
-// kMissing.
-RefusedClient WithoutCertificate();
+// A client without one: kMissing.
+RefusedPeer WithoutCertificate();
 
-class ClientCertificates {
+class PeerCertificates {
  public:
+  enum class Peers { kClients, kServers };
+
   // `authority`: path of the authority's certificates in PEM. The file is read at each check, so a
   // new one is used at once; as long as it has no certificates, the last ones remain.
-  explicit ClientCertificates(std::string authority);
+  PeerCertificates(std::string authority, Peers peers);
 
-  // Nothing: the client has a certificate of an authority, valid at this time, for this purpose.
-  // Both in PEM. `between`: what the client has sent of the certificates between its own and the
-  // authority's. REQUIRES: the handshake has proved that the client has the certificate's key.
-  std::optional<RefusedClient> Check(std::string_view certificate, std::string_view between,
-                                     int64_t now_s);
+  // Nothing: the peer has a certificate of an authority, valid at this time, for this purpose.
+  // Both in PEM. `between`: what the peer has sent of the certificates between its own and the
+  // authority's. REQUIRES: the handshake has proved that the peer has the certificate's key.
+  std::optional<RefusedPeer> Check(std::string_view certificate, std::string_view between,
+                                   int64_t now_s);
 
  private:
   struct Rules {
@@ -59,6 +61,7 @@ class ClientCertificates {
   Rules Current();
 
   const std::string path_;
+  const Peers peers_;
   std::mutex mutex_;  // guards the following members
   std::string pem_;   // of rules_.authorities
   Rules rules_;
@@ -66,4 +69,4 @@ class ClientCertificates {
 
 }  // namespace mccs
 
-#endif  // MCCS_TRUST_CLIENT_CERTIFICATES_H_
+#endif  // MCCS_TRUST_PEER_CERTIFICATES_H_

@@ -1,4 +1,4 @@
-#include "trust/client_certificates.h"
+#include "trust/peer_certificates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 #include "tests/unit/trust/new_certificates.h"
 
 namespace mccs {
-namespace client_certificates_test {
+namespace peer_certificates_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
 
-class ClientCertificatesTest : public testing::Test {
+class PeerCertificatesTest : public testing::Test {
  protected:
   CertificateAndKey Authority() { return *cluster_.authority().Pem(); }
   Validity Valid() const { return {now_s_ - 100, now_s_ + 100}; }
@@ -32,16 +32,17 @@ class ClientCertificatesTest : public testing::Test {
   const Identity kHost{"mccs", Identity::Kind::kHost, "h1"};
   NewCertificates cluster_;
   const int64_t now_s_ = cluster_.now_s();
-  ClientCertificates clients_{cluster_.Path("ca")};
-  std::optional<RefusedClient> refused_;
+  PeerCertificates clients_{cluster_.Path("ca"), PeerCertificates::Peers::kClients};
+  PeerCertificates servers_{cluster_.Path("ca"), PeerCertificates::Peers::kServers};
+  std::optional<RefusedPeer> refused_;
 };
 
-TEST_F(ClientCertificatesTest, AcceptsACertificateOfTheAuthority) {
+TEST_F(PeerCertificatesTest, AcceptsACertificateOfTheAuthority) {
   EXPECT_EQ(Reason(Issue(Valid())), "");
   EXPECT_EQ(Reason(Issue({now_s_ - 1, now_s_ + 1})), "");
 }
 
-TEST_F(ClientCertificatesTest, RefusesOtherTimesAndNamesThem) {
+TEST_F(PeerCertificatesTest, RefusesOtherTimesAndNamesThem) {
   EXPECT_EQ(Reason(Issue({now_s_ - 100, now_s_ - 1})), "expired");
   EXPECT_EQ(refused_->subject, "CN=host h1, O=mccs");
   EXPECT_THAT(Message(), AllOf(HasSubstr("the certificate of 'CN=host h1, O=mccs' expired at " +
@@ -53,7 +54,7 @@ TEST_F(ClientCertificatesTest, RefusesOtherTimesAndNamesThem) {
                                HasSubstr("correct the clocks")));
 }
 
-TEST_F(ClientCertificatesTest, RefusesAnotherAuthority) {
+TEST_F(PeerCertificatesTest, RefusesAnotherAuthority) {
   const NewCertificates other("lab");
   const std::string foreign =
       other.authority().Issue({"lab", Identity::Kind::kHost, "h1"}, Valid())->certificate;
@@ -70,18 +71,18 @@ TEST_F(ClientCertificatesTest, RefusesAnotherAuthority) {
             "foreign");
 }
 
-TEST_F(ClientCertificatesTest, RefusesAnAuthorityWithTheSameName) {
+TEST_F(PeerCertificatesTest, RefusesAnAuthorityWithTheSameName) {
   const NewCertificates same;
   const std::string forged = same.authority().Issue(kHost, Valid())->certificate;
   EXPECT_NE(Reason(forged), "");
   EXPECT_NE(Reason(forged, same.authority().Pem()->certificate), "");
 }
 
-TEST_F(ClientCertificatesTest, RefusesACertificateThatSignsItself) {
+TEST_F(PeerCertificatesTest, RefusesACertificateThatSignsItself) {
   EXPECT_EQ(Reason(ForgedCertificate{.validity = Valid()}.Make(nullptr).certificate), "foreign");
 }
 
-TEST_F(ClientCertificatesTest, RefusesAChangedCertificate) {
+TEST_F(PeerCertificatesTest, RefusesAChangedCertificate) {
   const OpensslPointer<X509> certificate = CertificateFromPem(Issue(Valid()));
   unsigned char* bytes = nullptr;
   const int count = i2d_X509(certificate.get(), &bytes);
@@ -94,7 +95,7 @@ TEST_F(ClientCertificatesTest, RefusesAChangedCertificate) {
   EXPECT_EQ(Reason(PemOf(other.get())), "foreign");
 }
 
-TEST_F(ClientCertificatesTest, RefusesOtherPurposes) {
+TEST_F(PeerCertificatesTest, RefusesOtherPurposes) {
   const CertificateAndKey authority = Authority();
   ForgedCertificate forged{.validity = Valid()};
   ASSERT_EQ(Reason(forged.Make(&authority).certificate), "");
@@ -106,14 +107,29 @@ TEST_F(ClientCertificatesTest, RefusesOtherPurposes) {
   EXPECT_EQ(Reason(forged.Make(&authority).certificate), "other");
 }
 
-TEST_F(ClientCertificatesTest, RefusesWeakKeys) {
+TEST_F(PeerCertificatesTest, RefusesWeakKeys) {
   const CertificateAndKey authority = Authority();
   EXPECT_EQ(
       Reason(ForgedCertificate{.validity = Valid(), .rsa_bits = 512}.Make(&authority).certificate),
       "other");
 }
 
-class ChainTest : public ClientCertificatesTest {
+TEST_F(PeerCertificatesTest, AServersIsForAServer) {
+  const CertificateAndKey authority = Authority();
+  ForgedCertificate forged{.validity = Valid(), .extensions = {{NID_ext_key_usage, "serverAuth"}}};
+  EXPECT_EQ(servers_.Check(forged.Make(&authority).certificate, "", now_s_), std::nullopt);
+  forged.extensions = {{NID_ext_key_usage, "clientAuth"}};
+  refused_ = servers_.Check(forged.Make(&authority).certificate, "", now_s_);
+  EXPECT_THAT(Message(), HasSubstr("'CN=host h1' is not usable for a server"));
+  const NewCertificates other("lab");
+  const Identity controller{"lab", Identity::Kind::kController, ""};
+  refused_ = servers_.Check(other.authority().Issue(controller, Valid())->certificate, "", now_s_);
+  EXPECT_THAT(Message(), AllOf(HasSubstr("'CN=the controller, O=lab', issued by "),
+                               HasSubstr("another cluster's, or the files here are older"),
+                               HasSubstr("mccs-controller issue-certificate")));
+}
+
+class ChainTest : public PeerCertificatesTest {
  protected:
   CertificateAndKey Between(const Validity& validity) const {
     return ForgedCertificate{.common_name = "between",
@@ -156,13 +172,13 @@ TEST_F(ChainTest, AHostIsNoAuthority) {
   EXPECT_NE(Reason(operators, host.certificate), "");
 }
 
-TEST_F(ClientCertificatesTest, RefusesWhatIsNoCertificate) {
+TEST_F(PeerCertificatesTest, RefusesWhatIsNoCertificate) {
   EXPECT_EQ(Reason(""), "missing");
   EXPECT_THAT(Message(), AllOf(HasSubstr("`tls` in mccsd's configuration"), HasSubstr("--tls")));
   EXPECT_EQ(Reason("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "other");
 }
 
-TEST_F(ClientCertificatesTest, ANewAuthorityIsUsedAtOnce) {
+TEST_F(PeerCertificatesTest, ANewAuthorityIsUsedAtOnce) {
   const std::string certificate = Issue(Valid());
   ASSERT_EQ(Reason(certificate), "");
   cluster_.Write("ca", "");  // being replaced
@@ -175,7 +191,7 @@ TEST_F(ClientCertificatesTest, ANewAuthorityIsUsedAtOnce) {
   EXPECT_EQ(Reason(certificate), "");
 }
 
-TEST_F(ClientCertificatesTest, WithoutAnAuthorityNobodyIsAccepted) {
+TEST_F(PeerCertificatesTest, WithoutAnAuthorityNobodyIsAccepted) {
   const std::string certificate = Issue(Valid());
   std::filesystem::remove(cluster_.Path("ca"));
   EXPECT_EQ(Reason(certificate), "other");
@@ -184,7 +200,7 @@ TEST_F(ClientCertificatesTest, WithoutAnAuthorityNobodyIsAccepted) {
   EXPECT_EQ(Reason(certificate), "other");
 }
 
-TEST_F(ClientCertificatesTest, AMessageHasAShortPrintableName) {
+TEST_F(PeerCertificatesTest, AMessageHasAShortPrintableName) {
   ForgedCertificate forged{.common_name = "a\nb\x1b[31m", .validity = Valid()};
   EXPECT_EQ(Reason(forged.Make(nullptr).certificate), "foreign");
   EXPECT_THAT(Message(), HasSubstr("'CN=a\\0Ab\\1B[31m'"));
@@ -195,5 +211,5 @@ TEST_F(ClientCertificatesTest, AMessageHasAShortPrintableName) {
   EXPECT_LT(Message().size(), 800u);
 }
 
-}  // namespace client_certificates_test
+}  // namespace peer_certificates_test
 }  // namespace mccs
