@@ -169,11 +169,14 @@ MonotonicNs RandomFaults::NextEvent() const {
   return next;
 }
 
-void RandomFaults::EndAll() {
+MonotonicNs RandomFaults::EndAll() {
+  MonotonicNs until = world_.clock().Now() + kGraceNs;
   for (Fault& fault : faults_) {
     if (!fault.over) End(fault);
+    if (fault.kind == Kind::kCut) until = std::max(until, fault.end + kQuarantineNs);
   }
   control_.store().DieInNextCommit(FailingStore::Death::kNone);
+  return until;
 }
 
 // ---- Errors that they explain -------------------------------------------------------------------
@@ -187,7 +190,12 @@ bool RandomFaults::Explains(const std::vector<int>& hosts, const std::string& er
 bool RandomFaults::Explains(const Fault& fault, const std::vector<int>& hosts,
                             const std::string& error, bool forming) const {
   const auto has_rank_on = [&](int host) { return std::ranges::find(hosts, host) != hosts.end(); };
-  if (world_.clock().Now() > fault.end + kGraceNs || !has_rank_on(fault.host)) return false;
+  const MonotonicNs now = world_.clock().Now();
+  if (!has_rank_on(fault.host)) return false;
+  if (fault.kind == Kind::kCut && has_rank_on(fault.to) &&
+      absl::StrContains(error, "; unreachable for "))
+    return now <= fault.end + kQuarantineNs;
+  if (now > fault.end + kGraceNs) return false;
   switch (fault.kind) {
     case Kind::kDescriptors:
       // The other end of a lane only sees that the lane does not reconnect.

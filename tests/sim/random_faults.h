@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "service/communicator/lanes/peer_lane.h"
+#include "service/communicator/links/host_reachability.h"
 #include "tests/sim/random_counts.h"
 #include "tests/sim/sim_control.h"
 #include "tests/sim/sim_world.h"
@@ -30,6 +31,10 @@ class RandomFaults final : public SimParticipant {
  public:
   // Lanes that cannot reconnect fail this late after a fault, and all hosts know it.
   static constexpr int64_t kGraceNs = kLaneReconnectTimeoutNs + 300 * kNsPerMs;
+  // How long daemons may reject connections between two hosts after their network is repaired: the
+  // end of a check that began before, the time to the next one, and the reports of both.
+  static constexpr int64_t kQuarantineNs =
+      HostReachability::kCheckTimeoutNs + HostReachability::kCheckEveryNs + kNsPerSec;
 
   // `verbs`: lanes use RDMA; they may reconnect while they are set up, also without a fault.
   // LIFETIME: `world`, `control` and `counts` outlive it.
@@ -42,8 +47,8 @@ class RandomFaults final : public SimParticipant {
   bool Poll() override;
   MonotonicNs NextEvent() const override;
   void Watch(std::function<void()> watch) { watch_ = std::move(watch); }
-  // Ends all faults.
-  void EndAll();
+  // Ends all faults. Returns the time from which no job may fail any more.
+  MonotonicNs EndAll();
   // A lane broke, or hosts were partitioned, by another event of the world.
   void NoteDisturbance() { disturbed_at_ = world_.clock().Now(); }
 

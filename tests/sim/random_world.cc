@@ -267,8 +267,8 @@ class RandomWorld {
 
   void EndFaults() {
     if (!faults_.has_value()) return;
-    faults_->EndAll();
-    world_.RunFor(RandomFaults::kGraceNs);  // for jobs that fail later
+    const MonotonicNs until = faults_->EndAll();
+    world_.RunFor(until - world_.clock().Now());  // for jobs that fail later
   }
 
   static bool AwaitsErrors(const RandomJob& job) {
