@@ -15,7 +15,7 @@ namespace mccs {
 
 class CertificateWatch {
  public:
-  // gRPC reads the files as often.
+  // TlsWatch reads the files as often.
   static constexpr int64_t kReadEveryNs = 5 * kNsPerSec;
 
   // `path`: of a certificate in PEM. LIFETIME: `clock` outlives it.

@@ -11,12 +11,7 @@ absl::StatusOr<std::unique_ptr<TlsWatch>> TlsWatch::Start(const TlsFiles& files,
                                                           const WallClock& clock,
                                                           const Options& options, Use use) {
   std::unique_ptr<TlsWatch> watch(new TlsWatch(files, clock, options, std::move(use)));
-  MCCS_ASSIGN_OR_RETURN(const TlsTexts texts, ReadTlsTexts(files));
-  MCCS_ASSIGN_OR_RETURN(const CertificateFacts own,
-                        CheckTlsTexts(files, texts, clock.Now() / kNsPerSec));
-  MCCS_RETURN_IF_ERROR(watch->use_(texts, own));
-  watch->used_ = texts;
-  watch->identity_ = own.identity;
+  MCCS_RETURN_IF_ERROR(watch->UseNewFiles());
   watch->thread_ = std::thread([&watch = *watch] { watch.RunLoop(); });
   return watch;
 }
@@ -35,14 +30,15 @@ absl::Status TlsWatch::UseNewFiles() {
   if (texts == used_) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const CertificateFacts own,
                         CheckTlsTexts(files_, texts, clock_.Now() / kNsPerSec));
-  if (own.identity != identity_) {
+  if (identity_.has_value() && own.identity != *identity_) {
     return absl::PermissionDeniedError(
         absl::StrCat(files_.certificate, " is now the certificate of ", ToString(own.identity),
-                     ", and this is ", ToString(identity_)));
+                     ", and this is ", ToString(*identity_)));
   }
   MCCS_RETURN_IF_ERROR(use_(texts, own));
   used_ = std::move(texts);
-  if (options_.log != nullptr) {
+  const bool is_first = !std::exchange(identity_, own.identity).has_value();
+  if (!is_first && options_.log != nullptr) {
     options_.log->Info("new connections use the certificate of '", own.subject, "', valid until ",
                        FormatTime(own.validity.to_s));
   }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,8 +60,8 @@ class TlsWatch {
   const Use use_;
   std::mutex refresh_mutex_;  // guards the following members
   TlsTexts used_;
-  Identity identity_;
-  std::string failure_;  // of the last reading, as it was logged
+  std::optional<Identity> identity_;  // of used_; nothing: none are used yet
+  std::string failure_;               // of the last reading, as it was logged
   std::mutex stop_mutex_;
   bool stops_ = false;  // guarded by stop_mutex_
   std::condition_variable stop_;

@@ -10,7 +10,8 @@
 namespace mccs {
 
 inline TlsContext ContextOf(const TlsFiles& files, int64_t now_s) {
-  return *MakeTlsContext(*ReadTlsTexts(files), *CheckTlsFiles(files, now_s));
+  const TlsTexts texts = *ReadTlsTexts(files);
+  return *MakeTlsContext(texts, *CheckTlsTexts(files, texts, now_s));
 }
 
 }  // namespace mccs
