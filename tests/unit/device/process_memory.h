@@ -43,8 +43,9 @@ class OwnedMemory final : public Region {
   std::vector<std::byte> bytes_;  // a moved vector keeps its address
 };
 
-// The span of some of the process's memory.
+// The span of some of the process's memory. An empty container may be at the null address.
 inline RegionSpan SpanAt(const void* address, uint64_t bytes) {
+  if (address == nullptr) return {};
   return {.region = &ProcessMemory::Get(),
           .offset = reinterpret_cast<uintptr_t>(address) - ProcessMemory::kBegin,
           .bytes = bytes};
