@@ -41,6 +41,7 @@ if(NOT MCCS_FUZZ)
 endif()
 if(MCCS_SANITIZE)
   add_compile_options(-fsanitize=${MCCS_SANITIZE} -fno-sanitize-recover=all)
+  add_compile_definitions(MCCS_SANITIZED)
   add_link_options(-fsanitize=${MCCS_SANITIZE})
 endif()
 

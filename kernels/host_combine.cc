@@ -67,7 +67,7 @@ void CopyBytes(const Call& call, Range bytes) {
 #undef MCCS_HOST_LOOPS
 
 // The sets of service/device/kernel_families.h. Sanitizers multiply the compile time.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(MCCS_SANITIZED)
 #define MCCS_WIDE_HOST_LOOPS 1
 
 #pragma GCC push_options

@@ -10,7 +10,7 @@
 // AVX2, and scalar code for older processors. The sets between would add compile time, and no
 // server of the last ten years needs them. Builds with sanitizers, which compile these loops
 // several times more slowly, omit AVX3 too.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MCCS_SANITIZED
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)

@@ -207,7 +207,7 @@ TEST(SimLifetimes, APartitionWhileFormingHeals) {
       EXPECT_EQ(wrong, "");
     }
   }
-  EXPECT_GE(healed, static_cast<int>(kSeeds / 2));
+  EXPECT_GE(healed, static_cast<int>(Seeds(kSeeds).size() / 2));
 }
 
 TEST(SimLifetimes, TwoCommunicatorsWithOppositePostingOrders) {

@@ -19,7 +19,7 @@ constexpr DataType kTypes[] = {DataType::kInt8, DataType::kFloat16, DataType::kF
 constexpr int kMostHosts = 4;
 // Sanitizers make the proofs ten times slower: there, one case of five is proved, and the release
 // build proves all (label sweep). No other parameter has this period.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MCCS_SANITIZED
 constexpr int kProvesOneOf = 5;
 #else
 constexpr int kProvesOneOf = 1;
