@@ -30,8 +30,8 @@ class TracedRandom : public std::mt19937_64 {
   testing::ScopedTrace trace_;
 };
 
-// `for (auto [seed, random] : Seeds(40))` runs its body for the seeds 1 … 40; under sanitizers, which
-// slow it five times, for a fifth of them: scripts/test runs all in the release build.
+// `for (auto [seed, random] : Seeds(40))` runs its body for the seeds 1 … 40; under sanitizers,
+// which slow it five times, for a fifth of them: scripts/test runs all in the release build.
 class Seeds {
  public:
   struct Seed {
