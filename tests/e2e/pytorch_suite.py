@@ -6,7 +6,8 @@ processes; this program sets the variables of each rank's host first. Ranks are 
 suite takes ten seconds, a test a second or two. A process that has used CUDA cannot be forked, so this one does not use
 it and takes the number of GPUs from the lab's variables.
 
-Prints one line per test and exits with status 0; the outcomes are in the results file.
+Prints one line per test and exits with status 0; the outcomes are in the results file, with the part of stderr, a
+file, that each test wrote: [first byte, end]. If a test takes too long, its ranks' stacks are there.
 
 MCCS_TEST_HOSTS contains the hosts' variables as JSON: [{name: value}, …]. Ranks are assigned to hosts in blocks.
 """
@@ -65,6 +66,10 @@ def summary_line(reason):
     return (errors or lines or [""])[-1][:LINE_AT_MOST]
 
 
+def log_end():
+    return os.lseek(sys.stderr.fileno(), 0, os.SEEK_END)
+
+
 class Table(unittest.TestResult):
     """Records the outcome of each test and prints it immediately."""
 
@@ -74,14 +79,14 @@ class Table(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
-        self._outcome, self._started = ("passed", ""), time.monotonic()
+        self._outcome, self._started, self._log_begin = ("passed", ""), time.monotonic(), log_end()
 
     def stopTest(self, test):
         super().stopTest(test)
         outcome, reason = self._outcome
         seconds = time.monotonic() - self._started
         self.rows.append({"test": test._testMethodName, "outcome": outcome, "reason": reason,
-                          "seconds": round(seconds, 1)})
+                          "seconds": round(seconds, 1), "log": [self._log_begin, log_end()]})
         print(f"{outcome:8}{seconds:6.1f} s  {test._testMethodName}  {summary_line(reason)}", flush=True)
 
     def addSkip(self, test, reason):

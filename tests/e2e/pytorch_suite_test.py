@@ -65,7 +65,14 @@ def run_suite(ranks):
                             str(SUITE), "--every", str(EVERY), "--offset", str(OFFSET),
                             "--results", results.name, "--without", *NOT_RUN[ranks]],
                            env=env, stderr=errors, stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S, check=True)
-        return json.load(results) + [{"test": test, "outcome": "skipped", "reason": reason}
+        rows = json.load(results)
+        failed = [row for row in rows if row["outcome"] == "failed"]
+        for row in failed:
+            begin, end = row["log"]
+            print(f"# {row['test']} failed: {row['reason']}\n{log.read_bytes()[begin:end].decode(errors='replace')}")
+        if failed:
+            print(f"# the daemons' logs:\n{lab.logs()}")
+        return rows + [{"test": test, "outcome": "skipped", "reason": reason}
                                      for test, reason in NOT_RUN[ranks].items()]
 
 
