@@ -5,6 +5,7 @@
 // FUZZES: service/communicator/*.cc service/communicator/links/*.cc
 // FUZZES: service/communicator/lanes/*.cc service/communicator/membership/*.cc
 // FUZZES: service/communicator/schedule/*.cc service/messages/peer_*.cc
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -15,6 +16,8 @@ namespace mccs {
 namespace peer_protocol_fuzz {
 
 constexpr int kMostMessages = 32;
+// An input that only waits would simulate 8 s, which takes 3 s of a processor.
+constexpr int kMostWaitedMs = 500;
 
 // A message that a peer may send in some state.
 peer::Message Valid(uint32_t kind) {
@@ -119,7 +122,8 @@ peer::Message Valid(uint32_t kind) {
   return message;
 }
 
-void SendNext(RoguePeer& rogue, SimTenant& victim, FuzzInput& input) {
+// Subtracts from `ms_to_wait` what it waits.
+void SendNext(RoguePeer& rogue, SimTenant& victim, FuzzInput& input, int& ms_to_wait) {
   switch (input.Below(8)) {
     case 0: {  // in a lane
       if (rogue.in() == nullptr) return;
@@ -135,8 +139,11 @@ void SendNext(RoguePeer& rogue, SimTenant& victim, FuzzInput& input) {
                                    .count = 0});
       }
       return rogue.RunFor(kNsPerMs);
-    case 2:
-      return rogue.RunFor(input.Byte() * kNsPerMs);
+    case 2: {
+      const int ms = std::min<int>(input.Byte(), ms_to_wait);
+      ms_to_wait -= ms;
+      return rogue.RunFor(ms * kNsPerMs);
+    }
     default: {
       peer::Message message = Valid(input.Below(28));
       const std::span<const uint8_t> more = input.Bytes(input.Byte());
@@ -159,7 +166,10 @@ void Run(FuzzInput input) {
     const int stage = kind / 2 % 3;
     if (stage > 0) MCCS_CHECK(rogue.OpenLanes());
     if (stage > 1) MCCS_CHECK(rogue.Start());
-    for (int i = 0; i < kMostMessages && !input.empty(); ++i) SendNext(rogue, victim, input);
+    int ms_to_wait = kMostWaitedMs;
+    for (int i = 0; i < kMostMessages && !input.empty(); ++i) {
+      SendNext(rogue, victim, input, ms_to_wait);
+    }
     const SimRank& rank = rogue.rank();
     MCCS_CHECK(rank.memory.data() == nullptr || !rank.failed() || !rank.failure().empty());
     rogue.CloseAll();
