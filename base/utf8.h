@@ -18,8 +18,9 @@ inline std::string CutText(std::string_view text, size_t most_bytes) {
   return std::string(text.substr(0, utf8::find_invalid(text)));
 }
 
-// kInvalidArgument: the file `name` is not UTF-8; has the place and the remedy.
-absl::Status CheckUtf8(std::string_view text, const std::string& name);
+// kInvalidArgument: the file `name` is not UTF-8, or contains a control character other than tabs
+// and line breaks; has the place and the remedy.
+absl::Status CheckText(std::string_view text, const std::string& name);
 
 }  // namespace mccs
 

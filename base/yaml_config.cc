@@ -86,8 +86,9 @@ void CheckProgress(const std::string& text) {
 // The documents of `text`, each a mapping or empty.
 absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
                                                      const std::string& name) {
-  // yaml-cpp takes any bytes, but writes others than it has read.
-  MCCS_RETURN_IF_ERROR(CheckUtf8(text, name));
+  // yaml-cpp takes any bytes, but writes others than it has read. It takes a null byte for an
+  // escape.
+  MCCS_RETURN_IF_ERROR(CheckText(text, name));
   std::vector<YAML::Node> roots;
   try {
     CheckProgress(text);

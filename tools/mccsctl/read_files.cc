@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
       MCCS_ASSIGN_OR_RETURN(std::string text, ReadOne(name, kMaxFileBytes - bytes));
       bytes += text.size();
       files.emplace_back().set_name(name == kStandardInput ? "<stdin>" : name);
-      MCCS_RETURN_IF_ERROR(CheckUtf8(text, files.back().name()));
+      MCCS_RETURN_IF_ERROR(CheckText(text, files.back().name()));
       files.back().set_text(std::move(text));
     }
   }

@@ -59,6 +59,18 @@ TEST(Yaml, RejectsTextThatIsNotUtf8) {
   EXPECT_THAT(ErrorOf("a: 1\n# caf\xe9\n"), HasSubstr("x.yaml:2:6: byte 0xe9 is not"));
 }
 
+// yaml-cpp takes the first one for an escape: "9 \0 " would be read as the string "9   ".
+TEST(Yaml, RejectsControlCharacters) {
+  for (const char control : {'\0', '\4', '\x1b', '\x7f'}) {
+    const std::string text = std::string("a: 1\nb: 9") + control + "\n";
+    EXPECT_THAT(ErrorOf(text), HasSubstr("x.yaml:2:5: control character 0x")) << int{control};
+    EXPECT_THAT(ErrorOf(text), HasSubstr(" is not allowed; remove it")) << int{control};
+  }
+  Settings settings;
+  EXPECT_EQ(Read("listen:\tx\r\n", &settings), absl::OkStatus());
+  EXPECT_EQ(settings.listen, "x");
+}
+
 TEST(Yaml, FieldsOfEveryTypeAreRead) {
   Settings s;
   const absl::Status status = Read(
