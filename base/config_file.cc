@@ -11,9 +11,8 @@ namespace mccs {
 
 absl::StatusOr<ConfigFile::Values> ConfigFile::ReadValues(const std::string& path) {
   MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
-  MCCS_ASSIGN_OR_RETURN(const auto positions, yaml.Positions());
   Values values;
-  for (const auto& [place, position] : positions) {
+  for (const auto& [place, position] : yaml.Positions()) {
     const std::string key = place.substr(0, place.find_first_of(".["));
     if (!values.contains(key)) values[key] = yaml.TextOf(key);
   }

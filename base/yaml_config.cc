@@ -1,6 +1,5 @@
 #include "base/yaml_config.h"
 
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "base/yaml_limits.h"
 
 namespace mccs {
 namespace {
@@ -46,52 +47,15 @@ std::string PlaceOf(const std::string& name, const YAML::Mark& mark) {
   return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
 }
 
-// The start of each document, without its contents.
-class DocumentStarts final : public YAML::EventHandler {
- public:
-  const YAML::Mark& last() const { return last_; }
-
-  void OnDocumentStart(const YAML::Mark& mark) override { last_ = mark; }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-
- private:
-  YAML::Mark last_ = YAML::Mark::null_mark();
-};
-
-// Throws if a token begins no value, such as a comma outside a list. The parser does not pass it,
-// so YAML::LoadAll would take empty documents there until the memory is used up.
-void CheckProgress(const std::string& text) {
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  DocumentStarts starts;
-  YAML::Mark before = YAML::Mark::null_mark();
-  while (parser.HandleNextDocument(starts)) {
-    if (starts.last().pos == before.pos) {
-      throw YAML::ParserException(before, "unexpected character: no value begins with it");
-    }
-    before = starts.last();
-  }
-}
-
 // The documents of `text`, each a mapping or empty.
 absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
                                                      const std::string& name) {
   // yaml-cpp takes any bytes, but writes others than it has read. It takes a null byte for an
   // escape.
   MCCS_RETURN_IF_ERROR(CheckText(text, name));
+  MCCS_RETURN_IF_ERROR(CheckYaml(text, name));
   std::vector<YAML::Node> roots;
   try {
-    CheckProgress(text);
     roots = YAML::LoadAll(text);
   } catch (const YAML::Exception& e) {
     return absl::InvalidArgumentError(
@@ -105,34 +69,32 @@ absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
   return roots;
 }
 
-// Collects the position of each value of a document. Each use of an alias is walked again, and an
-// alias may contain itself, hence the limits.
+// Collects the position of each value of a document. Each use of an alias is walked again.
 class PositionCollector {
  public:
-  // Returns false if there are too many values, or the nesting is too deep.
-  bool Walk(const YAML::Node& node, const std::string& path, size_t depth = 0) {
-    if (++seen_ > YamlReader::kMaxValues || depth > YamlReader::kMaxDepth) return false;
+  void Walk(const YAML::Node& node, const std::string& path) {
+    // Long keys on many levels: the positions collected so far must do.
+    if (path_bytes_ > kMaxPathBytes) return;
+    path_bytes_ += path.size();
     if (!path.empty())
       places_.emplace(path, YamlPosition{node.Mark().line + 1, node.Mark().column + 1});
     if (node.IsSequence()) {
-      for (size_t i = 0; i < node.size(); ++i) {
-        if (!Walk(node[i], absl::StrCat(path, "[", i, "]"), depth + 1)) return false;
-      }
+      for (size_t i = 0; i < node.size(); ++i) Walk(node[i], absl::StrCat(path, "[", i, "]"));
     }
-    if (!node.IsMap()) return true;
+    if (!node.IsMap()) return;
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) continue;
       const std::string& key = entry.first.Scalar();
-      const std::string below = path.empty() ? key : absl::StrCat(path, ".", key);
-      if (!Walk(entry.second, below, depth + 1)) return false;
+      Walk(entry.second, path.empty() ? key : absl::StrCat(path, ".", key));
     }
-    return true;
   }
 
   std::map<std::string, YamlPosition> Take() { return std::move(places_); }
 
  private:
-  size_t seen_ = 0;
+  static constexpr size_t kMaxPathBytes = 64 << 20;
+
+  size_t path_bytes_ = 0;
   std::map<std::string, YamlPosition> places_;
 };
 
@@ -151,6 +113,8 @@ struct YamlReader::Mapping {
 struct YamlReader::Value : std::optional<YAML::Node> {};
 
 struct YamlReader::Document {
+  static constexpr size_t kMaxKeptErrors = 1000;
+
   struct Error {
     int line, column;
     std::string text;
@@ -159,6 +123,7 @@ struct YamlReader::Document {
   std::string name;
   std::vector<std::unique_ptr<Mapping>> mappings;
   std::vector<Error> errors;
+  size_t omitted_errors = 0;               // beyond kMaxKeptErrors
   std::map<int, std::string> subjects;     // by first line
   std::vector<YamlKey>* record = nullptr;  // null: a real document
 
@@ -168,8 +133,15 @@ struct YamlReader::Document {
   }
 
   void Add(const YAML::Mark& mark, std::string text) {
-    errors.push_back({mark.line + 1, mark.column + 1, std::move(text)});
+    if (KeepsMore()) {
+      errors.push_back({mark.line + 1, mark.column + 1, std::move(text)});
+    } else {
+      ++omitted_errors;
+    }
   }
+
+  // Whether errors are still kept. A text may have hundreds of thousands.
+  bool KeepsMore() const { return errors.size() < kMaxKeptErrors; }
 
   // "name:7:3: Tenant 'a': why".
   std::string TextOf(const Error& error) const {
@@ -197,8 +169,8 @@ struct YamlReader::Document {
 
   // Checks that each key is a scalar and unique.
   void CheckKeys(const YAML::Node& node) {
-    std::vector<std::pair<std::string, int>> seen;
     if (!node.IsMap()) return;
+    absl::flat_hash_map<std::string_view, int> lines;
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {
         Add(entry.first.Mark(),
@@ -206,14 +178,10 @@ struct YamlReader::Document {
         continue;
       }
       const std::string& key = entry.first.Scalar();
-      const auto first =
-          std::find_if(seen.begin(), seen.end(), [&](auto& s) { return s.first == key; });
-      if (first != seen.end()) {
-        Add(entry.first.Mark(),
-            absl::StrCat("duplicate key '", key, "'; it is already on line ", first->second));
-      } else {
-        seen.emplace_back(key, entry.first.Mark().line + 1);
-      }
+      const auto [first, is_new] = lines.try_emplace(key, entry.first.Mark().line + 1);
+      if (is_new) continue;
+      Add(entry.first.Mark(),
+          absl::StrCat("duplicate key '", key, "'; it is already on line ", first->second));
     }
   }
 
@@ -224,6 +192,10 @@ struct YamlReader::Document {
       const std::string& key = entry.first.Scalar();
       if (std::find(mapping.known.begin(), mapping.known.end(), key) != mapping.known.end())
         continue;
+      if (!KeepsMore()) {
+        ++omitted_errors;
+        continue;
+      }
       const std::string keys = absl::StrCat("known keys: ", absl::StrJoin(mapping.known, " "));
       Add(entry.first.Mark(),
           absl::StrCat("unknown key '", key, "'", Suggestion(key, mapping.known, keys)));
@@ -463,12 +435,10 @@ std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
   return readers;
 }
 
-absl::StatusOr<std::map<std::string, YamlPosition>> YamlReader::Positions() const {
+std::map<std::string, YamlPosition> YamlReader::Positions() const {
   PositionCollector walk;
-  if (walk.Walk(mapping_->node, "")) return walk.Take();
-  return absl::InvalidArgumentError(
-      absl::StrCat(PlaceOf(document_->name, mapping_->node.Mark()), "too many values: at most ",
-                   kMaxValues, " values, ", kMaxDepth, " deep, counting each use of an alias"));
+  walk.Walk(mapping_->node, "");
+  return walk.Take();
 }
 
 YamlPosition YamlReader::Place() const {
@@ -532,8 +502,8 @@ absl::Status YamlReader::Finish() {
   for (size_t i = 0; i < errors.size() && i < kMaxErrors; ++i) {
     absl::StrAppend(&text, i == 0 ? "" : "\n", document_->TextOf(errors[i]));
   }
-  if (errors.size() > kMaxErrors)
-    absl::StrAppend(&text, "\n(", errors.size() - kMaxErrors, " more)");
+  const size_t all = errors.size() + document_->omitted_errors;
+  if (all > kMaxErrors) absl::StrAppend(&text, "\n(", all - kMaxErrors, " more)");
   return absl::InvalidArgumentError(text);
 }
 

@@ -52,8 +52,8 @@ struct YamlKey {
 // One mapping of the document. Copies refer to the same mapping.
 class YamlReader {
  public:
-  // kNotFound: the file is not readable. kInvalidArgument: malformed YAML, not exactly one mapping,
-  // or a duplicate key. An empty document is an empty mapping.
+  // kNotFound: the file is not readable. kInvalidArgument: malformed YAML, more than CheckYaml
+  // permits, not exactly one mapping, or a duplicate key. An empty document is an empty mapping.
   static absl::StatusOr<YamlReader> Open(const std::string& path);
   // `name` replaces the path in errors.
   static absl::StatusOr<YamlReader> Parse(const std::string& text, const std::string& name);
@@ -99,10 +99,8 @@ class YamlReader {
   // The position of this mapping.
   YamlPosition Place() const;
   // The positions of all values of this mapping, recursively, by path from here:
-  // "lanes.ports[1]". kInvalidArgument: more than kMaxValues, or deeper than kMaxDepth.
-  absl::StatusOr<std::map<std::string, YamlPosition>> Positions() const;
-  static constexpr size_t kMaxValues = 200'000;
-  static constexpr size_t kMaxDepth = 32;
+  // "lanes.ports[1]". Of a text with long keys on many levels, not all.
+  std::map<std::string, YamlPosition> Positions() const;
 
   // The value of `key` as YAML without comments, for a separate reader; empty if absent.
   std::string TextOf(std::string_view key, Need need = Need::kOptional);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/closest_word.h"
 #include "base/status_macros.h"
+#include "proto/message_limits.h"
 #include "topology/topology_reader.h"
 
 namespace mccs {
@@ -99,8 +100,7 @@ absl::Status ReadFile(const ObjectFile& file, std::vector<Object>* objects) {
   for (const YamlReader& document : documents) {
     std::optional<Object> object = ReadObject(document);
     if (!object) continue;
-    MCCS_ASSIGN_OR_RETURN(auto places, document.Positions());
-    object->origin = {file.name, document.Place(), std::move(places)};
+    object->origin = {file.name, document.Place(), document.Positions()};
     objects->push_back(*std::move(object));
   }
   return documents.empty() ? absl::OkStatus() : documents[0].Finish();
@@ -109,6 +109,13 @@ absl::Status ReadFile(const ObjectFile& file, std::vector<Object>* objects) {
 }  // namespace
 
 absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& files) {
+  size_t bytes = 0;
+  for (const ObjectFile& file : files) bytes += file.text.size();
+  if (bytes > kMaxObjectTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files[0].name, ": the files of one request exceed ", kMaxObjectTextBytes >> 20,
+                     " MiB in total; apply them in several calls"));
+  }
   std::vector<Object> objects;
   std::string faults;
   for (const ObjectFile& file : files) {

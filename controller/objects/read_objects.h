@@ -19,7 +19,7 @@ struct ObjectFile {
 };
 
 // The objects of all files, in order, with origins. kInvalidArgument: one line per error in any of
-// the files, "FILE:LINE:COLUMN: cause and remedy".
+// the files, "FILE:LINE:COLUMN: cause and remedy"; or the files exceed kMaxObjectTextBytes.
 absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& files);
 
 // All fields of the documents of one kind.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "proto/message_limits.h"
 
 namespace mccs {
 namespace {
@@ -25,7 +26,7 @@ struct CloseFile {
 };
 
 absl::Status TooLarge() {
-  return absl::ResourceExhaustedError(absl::StrCat("the files exceed ", kMaxFileBytes >> 20,
+  return absl::ResourceExhaustedError(absl::StrCat("the files exceed ", kMaxObjectTextBytes >> 20,
                                                    " MiB in total; apply them in several calls"));
 }
 
@@ -86,7 +87,7 @@ absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
       MCCS_ASSIGN_OR_RETURN(names, FilesIn(path));
     }
     for (const std::string& name : names) {
-      MCCS_ASSIGN_OR_RETURN(std::string text, ReadOne(name, kMaxFileBytes - bytes));
+      MCCS_ASSIGN_OR_RETURN(std::string text, ReadOne(name, kMaxObjectTextBytes - bytes));
       bytes += text.size();
       files.emplace_back().set_name(name == kStandardInput ? "<stdin>" : name);
       MCCS_RETURN_IF_ERROR(CheckText(text, files.back().name()));

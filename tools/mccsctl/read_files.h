@@ -10,12 +10,9 @@
 
 namespace mccs {
 
-// Limit of one call, over all files.
-inline constexpr size_t kMaxFileBytes = 3 << 20;
-
 // Each of `paths` is a file, a directory (its *.yaml, *.yml and *.json files in order of name, not
 // recursive), or "-" for standard input. kNotFound, kPermissionDenied and the like, with the path.
-// kResourceExhausted: more than kMaxFileBytes.
+// kResourceExhausted: more than kMaxObjectTextBytes in total.
 absl::StatusOr<std::vector<control::v1::ObjectFile>> ReadFiles(
     const std::vector<std::string>& paths);
 

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/objects/object.h"
+#include "proto/message_limits.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/objects/documents.h"
 
@@ -229,6 +231,22 @@ TEST(ReadObjects, RejectsTooManyNamesOfAPolicy) {
       {{"a.yaml",
         PolicyDocument("p", "  type: fair_flow\n  parameters: {avoid_links: [" + links + "]}\n")}});
   EXPECT_THAT(read.status().message(), testing::HasSubstr("16385 names: expected at most 16384"));
+}
+
+// To copy the spec would call yaml-cpp's writer once per level.
+TEST(ReadObjects, RejectsALongChainOfAliases) {
+  std::string text = "apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nx:\n- &a0 [1]\n";
+  for (int i = 1; i < 50'000; ++i) absl::StrAppend(&text, "- &a", i, " [*a", i - 1, "]\n");
+  absl::StrAppend(&text, "spec: *a49999\n");
+  EXPECT_THAT(std::string(ReadObjects({{"a.yaml", text}}).status().message()),
+              HasSubstr("nested too deeply: at most 32 levels"));
+}
+
+TEST(ReadObjects, RejectsMoreTextThanARequestMayHave) {
+  const std::string half(kMaxObjectTextBytes / 2 + 1, '#');
+  const absl::Status status = ReadObjects({{"a.yaml", half}, {"b.yaml", half}}).status();
+  EXPECT_EQ(status.message(),
+            "a.yaml: the files of one request exceed 3 MiB in total; apply them in several calls");
 }
 
 TEST(ReadObjects, ReportsAFileWithoutObjects) {

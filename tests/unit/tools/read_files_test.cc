@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "proto/message_limits.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace mccs {
@@ -37,7 +38,7 @@ TEST(ReadFiles, ErrorNamesUnreadableFile) {
   EXPECT_THAT(std::string(ReadFiles({directory.File("")}).status().message()),
               HasSubstr("no .yaml, .yml or .json file in"));
   const std::string large = directory.File("large.yaml");
-  Write(large, std::string(kMaxFileBytes / 2 + 1, '#'));
+  Write(large, std::string(kMaxObjectTextBytes / 2 + 1, '#'));
   EXPECT_TRUE(ReadFiles({large}).ok());
   EXPECT_EQ(ReadFiles({large, large}).status().code(), absl::StatusCode::kResourceExhausted);
 }
