@@ -3,8 +3,10 @@
 #include <spdlog/details/log_msg.h>
 #include <spdlog/pattern_formatter.h>
 #include <unistd.h>
+#include <utf8.h>
 
 #include <chrono>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -33,6 +35,36 @@ constexpr char kPattern[] = "%Y-%m-%dT%H:%M:%S.%f%z %L %n[%P] %v";
 // Limits how long a failed check delays the end of the process.
 constexpr std::chrono::milliseconds kFailureTimeout{1000};
 
+// A longer message is cut.
+constexpr size_t kMaxMessageBytes = 8192;
+
+// `message` as one line: the messages have texts of tenants, daemons and operators, which must not
+// begin a line of their own or control a terminal. C1 controls are two bytes of UTF-8, the first of
+// which is 0xc2.
+std::string OneLine(std::string_view message) {
+  std::string kept;
+  const std::string_view part = message.substr(0, kMaxMessageBytes);
+  utf8::replace_invalid(part.begin(), part.end(), std::back_inserter(kept), U'?');
+  std::string line;
+  line.reserve(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(kept[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < kept.size() ? kept[i + 1] : 0);
+    if (byte == '\n') {
+      line += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += '?';
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      line += '?';
+      ++i;
+    } else {
+      line += kept[i];
+    }
+  }
+  if (part.size() < message.size()) absl::StrAppend(&line, "... (", message.size(), " bytes)");
+  return line;
+}
+
 // Flushed by a failed check.
 std::atomic<StderrLog*> g_stderr_log = nullptr;
 
@@ -43,7 +75,8 @@ class StderrLog::LineFormat {
  public:
   explicit LineFormat(std::string program) : program_(std::move(program)), formatter_(kPattern) {}
 
-  std::string Line(LogLevel level, std::string_view message) {
+  std::string Line(LogLevel level, std::string_view text) {
+    const std::string message = OneLine(text);
     const spdlog::details::log_msg parts(program_, ToSpdlog(level),
                                          spdlog::string_view_t(message.data(), message.size()));
     spdlog::memory_buf_t line;

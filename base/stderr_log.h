@@ -1,5 +1,7 @@
 // The log of a program: lines on stderr with time, level and the program's name. A thread writes
 // them (base/log_writer.h); the destructor and a failed MCCS_CHECK wait for it, one second at most.
+// A message is one line of valid UTF-8: its line breaks are written as "\n", other control
+// characters as '?', and a long one is cut.
 //
 // One at a time per process. THREAD: any.
 #ifndef MCCS_BASE_STDERR_LOG_H_

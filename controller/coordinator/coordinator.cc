@@ -73,7 +73,7 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
       if (message.valid.ok()) {
         HandleAnnounce(host, body.announce());
       } else {
-        log_->Warning("host ", host, ": ", std::string(message.valid.message()));
+        Warn(host, absl::StrCat("host ", host, ": ", std::string(message.valid.message())));
       }
       break;
     case agent::v1::FromAgent::kReports:
@@ -92,7 +92,7 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
       break;
     case agent::v1::FromAgent::kNamedRendezvous:
       if (const absl::Status all = named_rendezvous_.Set(host, body.named_rendezvous()); !all.ok())
-        log_->Warning(std::string(all.message()));
+        Warn(host, std::string(all.message()));
       break;
     case agent::v1::FromAgent::kUnreachableHosts:
       state_.unreachable.Set(host, body.unreachable_hosts(), now);
@@ -187,15 +187,24 @@ void Coordinator::HandleHeartbeat(const std::string& host, const agent::v1::Hear
   }
 }
 
+void Coordinator::Warn(const std::string& host, const std::string& line) {
+  host_lines_.Write(host, line, clock_->Now());
+}
+
+void Coordinator::Inform(const std::string& host, const std::string& line) {
+  host_lines_.Write(host, line, clock_->Now(), LogLevel::kInfo);
+}
+
 void Coordinator::LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey) {
-  for (const std::string& problem : survey.problems()) log_->Warning("host ", host, ": ", problem);
+  for (const std::string& problem : survey.problems())
+    Warn(host, absl::StrCat("host ", host, ": ", problem));
 }
 
 void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Announce& announce) {
   const CommId id(announce.comm_id());
   if (const absl::Status status = state_.registry.Announce(host, announce, clock_->Now());
       !status.ok()) {
-    log_->Warning("host ", host, ": ", std::string(status.message()));
+    Warn(host, absl::StrCat("host ", host, ": ", std::string(status.message())));
     return;
   }
   state_.strategies.MarkChanged(id);
@@ -203,16 +212,16 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
   // Others may have to release resources.
   RequestPlan(absl::StrCat(NameOf(id), announce.running() ? " changed" : " was announced"));
   if (announce.running()) {
-    log_->Info(NameOf(id), " runs epoch ", announce.strategy().epoch(), ", ",
-               announce.strategy().origin());
+    Inform(host, absl::StrCat(NameOf(id), " runs epoch ", announce.strategy().epoch(), ", ",
+                              announce.strategy().origin()));
     return;
   }
-  log_->Info("host ", host, " announced ", NameOf(id), ": ", announce.members_size(), " ranks on ",
-             announce.hosts_size(), " hosts");
+  Inform(host, absl::StrCat("host ", host, " announced ", NameOf(id), ": ", announce.members_size(),
+                            " ranks on ", announce.hosts_size(), " hosts"));
   for (const std::string& name : announce.hosts()) {
     if (FindHostDrain(*state_.objects, name) == nullptr) continue;
-    log_->Warning(NameOf(id), " of ", announce.tenant(), " starts on host ", name,
-                  ", which is drained");
+    Warn(host, absl::StrCat(NameOf(id), " of ", announce.tenant(), " starts on host ", name,
+                            ", which is drained"));
   }
   state_.registry.DropProposals(id);  // It waits for its first one.
   stale_.first_strategies.insert(id);
@@ -240,7 +249,7 @@ void Coordinator::OnReport(const std::string& host, const Registry::ReportOutcom
 void Coordinator::HandleEnded(const std::string& host, const agent::v1::Ended& ended) {
   const CommId id(ended.comm_id());
   if (!state_.registry.OnCommunicatorEnded(host, id)) return;
-  log_->Info(NameOf(id), " ended on its leader, host ", host, ": ", ended.reason());
+  Inform(host, absl::StrCat(NameOf(id), " ended on its leader, host ", host, ": ", ended.reason()));
   RequestPlan(NameOf(id) + " ended");
   windows_.Remove(id);
 }

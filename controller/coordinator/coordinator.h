@@ -169,6 +169,9 @@ class Coordinator {
   void HandleRegister(AgentKey agent, const AgentMessage& message);
   void HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message);
   void HandleHeartbeat(const std::string& host, const agent::v1::Heartbeat& beat, MonotonicNs now);
+  // Log lines that messages of `host` cause, limited by host.
+  void Warn(const std::string& host, const std::string& line);
+  void Inform(const std::string& host, const std::string& line);
   void LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey);
   void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
   void HandleReports(const std::string& host, agent::v1::Reports& reports);
@@ -232,6 +235,8 @@ class Coordinator {
   };
   std::map<AgentKey, Unregistered> unregistered_;
   LimitedWarnings refusals_;
+  static constexpr int kHostLinesPerMinute = 600;
+  LimitedWarnings host_lines_{*log_, "host", kHostLinesPerMinute};
 
   // Computed from state_: the values that agents should have.
   ViewCache view_cache_{&state_.registry, &state_.strategies, &state_.unreachable};
