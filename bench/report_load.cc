@@ -294,7 +294,8 @@ int RunController(const Load& load, int from_agents, int to_agents) {
   SharedCoordinator coordinator({.heartbeat_timeout_ns = kHeartbeatTimeoutNs, .version = "bench"},
                                 &clock, log.get());
   const Access access(Access::Clients::kAnyone);
-  auto server = ControllerServer::Start("127.0.0.1:0", {}, &access, &coordinator, catalog->get());
+  auto server =
+      ControllerServer::Start("127.0.0.1:0", {}, &access, &coordinator, catalog->get(), log.get());
   MCCS_CHECK(server.ok());
   std::atomic<bool> stop = false;
   std::thread ticks([&] {

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
 #include "base/config_file.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/metrics_server.h"
 #include "base/random.h"
@@ -301,6 +302,7 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
     log->Warning("clients need no certificates: everybody who reaches ", config.listen,
                  " may change everything");
   }
+  RaiseDescriptorLimit(*log);
   RefusedClients refused(*log, clock);
   const auto on_refused = [&](const RefusedPeer& client) { refused.Add(client); };
   // Replaces gRPC's own log; other errors reach us as statuses. GRPC_VERBOSITY prints the lines.
@@ -311,7 +313,7 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
                                .on_refused = on_refused,
                                .clock = &wall_clock,
                                .watch = {.log = log.get()}},
-                              access->get(), &coordinator, catalog->get());
+                              access->get(), &coordinator, catalog->get(), log.get());
   if (!server.ok()) {
     log->Error(std::string(server.status().message()));
     return kExitFailed;

@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <fstream>
 
+#include "base/descriptor_limit.h"
 #include "base/physical_memory.h"
 
 namespace mccs {
 namespace {
-
-constexpr rlim_t kWantedDescriptors = 65536;
-constexpr rlim_t kFewDescriptors = 4096;
 
 // Of the daemon: libraries, listeners, descriptors of messages that it has not handled yet
 // (ForeignDescriptors), and handshakes. At most a quarter, if the system allows few.
@@ -40,15 +38,7 @@ void RaiseLockedMemory() {
 }
 
 void RaiseProcessLimits(Log& log) {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < kFewDescriptors) {
-      log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
-                  " or more are advised (LimitNOFILE= in the unit)");
-    }
-  }
+  RaiseDescriptorLimit(log);
   RaiseLockedMemory();
 }
 

@@ -13,10 +13,10 @@ namespace mccs {
 namespace {
 
 // Of the header "authorization: Bearer TOKEN".
-std::optional<std::string> BearerTokenOf(const grpc::ServerContextBase& context) {
+std::optional<std::string> BearerTokenOf(const Access::Metadata& metadata) {
   constexpr std::string_view kScheme = "Bearer ";
-  const auto found = context.client_metadata().find("authorization");
-  if (found == context.client_metadata().end()) return std::nullopt;
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return std::nullopt;
   const std::string_view value(found->second.data(), found->second.size());
   if (!value.starts_with(kScheme)) return std::nullopt;
   return std::string(value.substr(kScheme.size()));
@@ -46,9 +46,10 @@ absl::StatusOr<Identity> Access::IdentityOf(const grpc::AuthContext& context) co
   return *std::move(identity);
 }
 
-absl::StatusOr<Access::Proven> Access::OperatorOf(const grpc::ServerContextBase& context) const {
-  const bool has_certificate = PeerOf(*context.auth_context()).has_value();
-  const std::optional<std::string> token = BearerTokenOf(context);
+absl::StatusOr<Access::Proven> Access::OperatorOf(const grpc::AuthContext& context,
+                                                  const Metadata& metadata) const {
+  const bool has_certificate = PeerOf(context).has_value();
+  const std::optional<std::string> token = BearerTokenOf(metadata);
   if (!has_certificate && token.has_value() && tokens_ != nullptr) {
     MCCS_ASSIGN_OR_RETURN(const std::string name,
                           tokens_->NameIn(*token, clock_->Now() / kNsPerSec));
@@ -65,7 +66,7 @@ absl::StatusOr<Access::Proven> Access::OperatorOf(const grpc::ServerContextBase&
         "the client has neither a certificate nor a bearer token: give mccsctl --tls DIR with "
         "tls.crt and tls.key, or --token FILE");
   }
-  MCCS_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(*context.auth_context()));
+  MCCS_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
   if (identity.kind != Identity::Kind::kOperator) {
     return absl::PermissionDeniedError(
         absl::StrCat("the client's certificate is of ", ToString(identity),
@@ -78,7 +79,15 @@ absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
                                         const std::string& user) const {
   Caller caller{.peer = context.peer(), .user = user, .role = FirstOperator()};
   if (clients_ == Clients::kAnyone) return caller;
-  MCCS_ASSIGN_OR_RETURN(const Proven proven, OperatorOf(context));
+  MCCS_ASSIGN_OR_RETURN(const Proven proven,
+                        OperatorOf(*context.auth_context(), context.client_metadata()));
+  MCCS_ASSIGN_OR_RETURN(caller.role, RoleOf(proven));
+  caller.user = proven.text;
+  caller.user_proven = true;
+  return caller;
+}
+
+absl::StatusOr<OperatorRole> Access::RoleOf(const Proven& proven) const {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find_if(operators_, [&](const OperatorRole& each) {
     return each.name == proven.name && each.by_token == proven.by_token;
@@ -89,10 +98,16 @@ absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
                      " has no role; one of viewer, tenant-admin and "
                      "admin is needed: add it to `operators` in mccs-controller's configuration"));
   }
-  caller.user = proven.text;
-  caller.user_proven = true;
-  caller.role = *known;
-  return caller;
+  return *known;
+}
+
+absl::Status Access::CheckIsKnown(const grpc::AuthContext& context,
+                                  const Metadata& metadata) const {
+  if (clients_ == Clients::kAnyone) return absl::OkStatus();
+  const std::optional<Identity> peer = PeerOf(context);
+  if (peer.has_value() && peer->kind == Identity::Kind::kHost) return IdentityOf(context).status();
+  MCCS_ASSIGN_OR_RETURN(const Proven proven, OperatorOf(context, metadata));
+  return RoleOf(proven).status();
 }
 
 absl::Status Access::CheckIsHost(const grpc::AuthContext& context) const {

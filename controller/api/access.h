@@ -9,6 +9,7 @@
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/server_context.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,6 +29,7 @@ namespace mccs {
 class Access {
  public:
   enum class Clients { kAnyone, kProven };
+  using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;  // of a call
 
   // kAnyone: connections have no TLS, and everybody may do everything. `domain`: of the
   // controller's certificate. `tokens`: null: operators need certificates. LIFETIME: `clock`
@@ -47,6 +49,9 @@ class Access {
   absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context,
                                   const std::string& user) const;
 
+  // Whether a client may call anything: it is a host of the cluster or an operator with a role.
+  absl::Status CheckIsKnown(const grpc::AuthContext& context, const Metadata& metadata) const;
+
   // The same for an agent: whether it is any host of the cluster, and whether it is `host`.
   absl::Status CheckIsHost(const grpc::AuthContext& context) const;
   absl::Status CheckHost(const grpc::AuthContext& context, const std::string& host) const;
@@ -59,7 +64,9 @@ class Access {
     std::string text;  // for the audit log
   };
   absl::StatusOr<Identity> IdentityOf(const grpc::AuthContext& context) const;
-  absl::StatusOr<Proven> OperatorOf(const grpc::ServerContextBase& context) const;
+  absl::StatusOr<Proven> OperatorOf(const grpc::AuthContext& context,
+                                    const Metadata& metadata) const;
+  absl::StatusOr<OperatorRole> RoleOf(const Proven& proven) const;
 
   const Clients clients_;
   const std::string domain_;

@@ -182,16 +182,31 @@ control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
   return ShowChange(outcome, before, *decided, rates, dry_run);
 }
 
+OperatorService::Reactor* OperatorService::Queue(Context* context, const Caller& caller,
+                                                 std::function<absl::Status()> change) {
+  Reactor* const reactor = context->DefaultReactor();
+  // gRPC keeps request, reply and reactor until Finish, even if the caller has disconnected.
+  const absl::Status queued = changes_.Add(caller.user, [=, change = std::move(change)](bool runs) {
+    const absl::Status ended =
+        absl::UnavailableError("the controller stops; the change was not made");
+    reactor->Finish(ToGrpc(runs ? change() : ended));
+  });
+  if (!queued.ok()) reactor->Finish(ToGrpc(queued));
+  return reactor;
+}
+
 OperatorService::Reactor* OperatorService::Apply(Context* context,
                                                  const control::v1::ApplyRequest* request,
                                                  control::v1::ChangeReply* reply) {
   const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
   if (!caller.ok()) return Answer(context, caller.status());
-  const ClusterView before = View();
-  const absl::StatusOr<Catalog::Outcome> outcome =
-      catalog_->Apply(FilesOf(request->files()), *caller, request->dry_run());
-  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
-  return Answer(context, outcome.status());
+  return Queue(context, *caller, [=, this, caller = *caller]() -> absl::Status {
+    const ClusterView before = View();
+    MCCS_ASSIGN_OR_RETURN(const Catalog::Outcome outcome,
+                          catalog_->Apply(FilesOf(request->files()), caller, request->dry_run()));
+    *reply = Show(outcome, before, request->dry_run());
+    return absl::OkStatus();
+  });
 }
 
 OperatorService::Reactor* OperatorService::Delete(Context* context,
@@ -199,16 +214,19 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
                                                   control::v1::ChangeReply* reply) {
   const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
   if (!caller.ok()) return Answer(context, caller.status());
-  absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
+  const absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
     if (!request->dry_run()) catalog_->AuditRejection(kAuditDelete, *caller, keys.status());
     return Answer(context, keys.status());
   }
-  const ClusterView before = View();
-  const absl::StatusOr<Catalog::Outcome> outcome =
-      catalog_->Delete(*std::move(keys), FilesOf(request->files()), *caller, request->dry_run());
-  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
-  return Answer(context, outcome.status());
+  return Queue(context, *caller, [=, this, caller = *caller]() -> absl::Status {
+    const ClusterView before = View();
+    MCCS_ASSIGN_OR_RETURN(
+        const Catalog::Outcome outcome,
+        catalog_->Delete(*keys, FilesOf(request->files()), caller, request->dry_run()));
+    *reply = Show(outcome, before, request->dry_run());
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(

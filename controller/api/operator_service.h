@@ -1,14 +1,15 @@
 // The operators' gRPC API (proto/operator.proto), over operator_view.h (registry) and object_view.h
 // (catalog).
 //
-// THREAD: gRPC's. Apply, Delete and Drain block for earlier changes, their checks and the store's
-// disk; ListAudit blocks for the disk. Other calls do not block: they read the current objects
-// during a change.
+// THREAD: gRPC's. Apply and Delete read and plan on a thread of their own. Drain blocks for earlier
+// changes and the store's disk, ListAudit for the disk. Other calls do not block: they read the
+// current objects during a change.
 #ifndef MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_API_OPERATOR_SERVICE_H_
 
 #include "controller/api/access.h"
 #include "controller/api/agent_hub.h"
+#include "controller/api/change_queue.h"
 #include "controller/coordinator/coordinator.h"
 #include "controller/state/catalog.h"
 #include "proto/operator.grpc.pb.h"
@@ -56,9 +57,14 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   Reactor* ListAudit(Context* context, const control::v1::ListAuditRequest* request,
                      control::v1::ListAuditReply* reply) override;
 
+  // Ends the calls that wait for their change. Call before the server shuts down.
+  void Stop() { changes_.Stop(); }
+
  private:
   // Ends the call of a client without a role; null: it has one, and every role may read.
   Reactor* RejectStranger(Context* context) const;
+  // Answers the call of `caller` with the result of `change`, later, on the thread of changes_.
+  Reactor* Queue(Context* context, const Caller& caller, std::function<absl::Status()> change);
   ClusterView View();
   control::v1::ListWorkReply Work(const ObjectSet& objects);
   // The change and its effect on communicators, relative to `before`; for an applied change of
@@ -72,6 +78,7 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   Catalog* const catalog_;
   AgentHub* const agents_;
   const Access* const access_;
+  ChangeQueue changes_;  // last: its changes use the others
 };
 
 }  // namespace mccs

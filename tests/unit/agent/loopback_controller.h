@@ -37,7 +37,8 @@ class LoopbackController {
                       .wall_clock = &wall_clock_,
                       .first_request_id = SystemRandom().NextU64() / 2 + 1},
                      &clock_, log_.get()) {
-    auto server = ControllerServer::Start(address, {}, &access_, &coordinator_, catalog_.get());
+    auto server =
+        ControllerServer::Start(address, {}, &access_, &coordinator_, catalog_.get(), log_.get());
     if (!server.ok()) {
       status_ = server.status();
       return;

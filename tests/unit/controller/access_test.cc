@@ -2,6 +2,7 @@
 #include "controller/api/access.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +32,8 @@ class AccessTest : public testing::Test {
   AccessTest() {
     access_.SetOperators({FirstOperator(), {"eve", Role::kViewer, {}}});
     catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
-    auto server =
-        ControllerServer::Start("127.0.0.1:0", Tls(), &access_, &coordinator_, catalog_.get());
+    auto server = ControllerServer::Start("127.0.0.1:0", Tls(), &access_, &coordinator_,
+                                          catalog_.get(), log_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
   }
@@ -208,7 +209,7 @@ class TokenAccessTest : public AccessTest {
     with_tokens_->SetOperators({{.name = "admin", .role = Role::kAdmin},
                                 {.name = "alice", .role = Role::kAdmin, .by_token = true}});
     auto server = ControllerServer::Start("127.0.0.1:0", Tls(), with_tokens_.get(), &coordinator_,
-                                          catalog_.get());
+                                          catalog_.get(), log_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
   }
@@ -245,6 +246,26 @@ TEST_F(TokenAccessTest, AFalseTokenOpensNothing) {
   EXPECT_THAT(WhyNoChangeBy(stranger.Sign(TokenProvider::Claims("alice", cluster_.now_s()))),
               HasSubstr("no key in"));
   EXPECT_THAT(WhyNoChangeBy("rubbish"), HasSubstr("no signed JSON Web Token"));
+}
+
+// It could hold as much memory as it has calls otherwise: a message may be large.
+TEST_F(TokenAccessTest, ACallWithoutACertificateOrTokenEndsBeforeItsMessage) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                          TokenChannelCredentials(cluster_.Path("ca"), "mccs", "rubbish")));
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  void* tag = nullptr;
+  bool ok = false;
+  grpc::Status status;
+  const auto stream = stub.PrepareCall(&context, "/mccs.control.v1.Operator/Apply", &queue);
+  stream->StartCall(&tag);
+  queue.Next(&tag, &ok);
+  stream->Finish(&status, &tag);  // No message was sent.
+  queue.Next(&tag, &ok);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("no signed JSON Web Token"));
 }
 
 TEST_F(TokenAccessTest, ATokenRegistersNoHost) {

@@ -1,4 +1,4 @@
-// The controller's server over gRPC on loopback: operators' calls, health and reflection.
+// The controller's server over gRPC on loopback: operators' calls and health.
 #include "controller/api/server.h"
 
 #include <gmock/gmock.h>
@@ -32,8 +32,8 @@ class ServerTest : public testing::Test {
  protected:
   ServerTest() {
     catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
-    auto server =
-        ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator_, catalog_.get());
+    auto server = ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator_,
+                                          catalog_.get(), log_.get());
     MCCS_CHECK(server.ok());
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
@@ -272,8 +272,8 @@ TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
 TEST_F(ServerTest, AnAgentThatDoesNotRegisterIsDisconnected) {
   ManualClock clock;
   SharedCoordinator coordinator({5 * kNsPerSec, "test"}, &clock, log_.get());
-  const auto server =
-      *ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator, catalog_.get());
+  const auto server = *ControllerServer::Start("127.0.0.1:0", {}, &access_, &coordinator,
+                                               catalog_.get(), log_.get());
   const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server->port()),
                                            grpc::InsecureChannelCredentials());
   grpc::ClientContext context;
@@ -291,15 +291,6 @@ TEST_F(ServerTest, AnAgentThatDoesNotRegisterIsDisconnected) {
 TEST_F(ServerTest, HealthIsServed) {
   // HealthCheckRequest without a service; HealthCheckResponse { status: SERVING = 1 }.
   EXPECT_EQ(Raw("/grpc.health.v1.Health/Check", ""), std::string("\x08\x01"));
-}
-
-TEST_F(ServerTest, ReflectionNamesTheServices) {
-  // ServerReflectionRequest { list_services = 7: "" }.
-  EXPECT_THAT(
-      Raw("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-          std::string("\x3a\x00", 2)),
-      testing::AllOf(HasSubstr("mccs.control.v1.Operator"), HasSubstr("mccs.agent.v1.AgentHub"),
-                     HasSubstr("grpc.health.v1.Health")));
 }
 
 }  // namespace server_test
