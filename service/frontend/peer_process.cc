@@ -47,9 +47,8 @@ absl::StatusOr<UniqueFd> PidfdOfPeer(int socket) {
   int pidfd = -1;
   socklen_t length = sizeof(pidfd);
   if (getsockopt(socket, SOL_SOCKET, kPeerPidfd, &pidfd, &length) == 0) return UniqueFd(pidfd);
-  if (errno == ENOPROTOOPT || errno == EINVAL) return UniqueFd();
-  if (errno == ESRCH) return Ended();
-  return absl::ErrnoToStatus(errno, "cannot watch a new process for its end");
+  MCCS_RETURN_IF_ERROR(StatusOfPeerPidfd(errno));
+  return UniqueFd();
 }
 
 // REQUIRES: `process` is the id of the process that connected, with the user id `uid` then.
@@ -64,6 +63,13 @@ absl::StatusOr<UniqueFd> PidfdById(int socket, pid_t process, uint32_t uid) {
 }
 
 }  // namespace
+
+absl::Status StatusOfPeerPidfd(int error) {
+  if (error == ENOPROTOOPT) return absl::OkStatus();
+  // EINVAL, before Linux 6.15: somebody has waited for the process. Its id may belong to another one.
+  if (error == EINVAL || error == ESRCH) return Ended();
+  return absl::ErrnoToStatus(error, "cannot watch a new process for its end");
+}
 
 // Lines are "0::/unified/path" and "4:cpu,cpuacct:/path/of/version/1"; a path may contain colons.
 std::string CgroupIn(std::string_view proc_text) {

@@ -21,6 +21,11 @@
 
 namespace mccs {
 
+// The reason for which the kernel gave no descriptor of a socket's peer (SO_PEERPIDFD), from errno.
+// OK: this kernel gives none of any peer. kNotFound: the process has ended, and its id may be another
+// process's by now.
+absl::Status StatusOfPeerPidfd(int error);
+
 // The control group of a process: its path in the unified hierarchy, or else in systemd's hierarchy
 // of version 1, from the text of /proc/PID/cgroup, converted to UTF-8: the creator of a group may
 // use any bytes in its name. Empty: neither is present.

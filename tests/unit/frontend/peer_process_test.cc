@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 namespace mccs {
@@ -103,6 +104,13 @@ TEST(ProcessCgroup, IsUnknownForAMissingProcess) {
   EXPECT_EQ(CgroupOf(0), "");
   const std::string own = CgroupOf(getpid());
   EXPECT_TRUE(own.empty() || own.front() == '/') << own;
+}
+
+// Otherwise the id would be looked up, and the process that has it now would be taken for the peer.
+TEST(PeerPidfd, AnEndedPeerIsNoReasonToUseItsId) {
+  EXPECT_TRUE(StatusOfPeerPidfd(ENOPROTOOPT).ok()) << "before Linux 6.5";
+  for (const int error : {EINVAL, ESRCH}) EXPECT_TRUE(absl::IsNotFound(StatusOfPeerPidfd(error)));
+  EXPECT_TRUE(absl::IsResourceExhausted(StatusOfPeerPidfd(EMFILE)));
 }
 
 }  // namespace peer_process_test
