@@ -197,8 +197,10 @@ void DeclareAudit(CLI::App* app, Options* options) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   audit->footer(
-      "ADDRESS is the address of the connection. USER is reported by mccsctl and not "
-      "authenticated.\n"
+      "ADDRESS is the address of the connection. USER is the operator that the certificate or "
+      "token "
+      "proves. \"(unverified)\": the controller has no certificates, so USER is only what mccsctl "
+      "reports.\n"
       "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
   Select(audit, options, [=] {
     return Show<control::v1::ListAuditReply>(
