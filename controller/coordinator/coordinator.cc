@@ -130,10 +130,9 @@ void Coordinator::HandleRegister(AgentKey agent, const AgentMessage& message) {
   const bool replaces =
       before != state_.registry.hosts().end() && before->second.state == HostState::kReady;
   const AgentKey old = replaces ? before->second.agent : AgentKey();
-  if (const absl::Status status = state_.registry.Register(agent, registration, clock_->Now());
-      !status.ok()) {
-    return Reject(agent, host, status);
-  }
+  const absl::StatusOr<Unlisted> unlisted =
+      state_.registry.Register(agent, registration, clock_->Now());
+  if (!unlisted.ok()) return Reject(agent, host, unlisted.status());
   probes_.OnHostLost(host.name());
   named_rendezvous_.Remove(host.name());
   if (replaces) {
@@ -146,11 +145,19 @@ void Coordinator::HandleRegister(AgentKey agent, const AgentMessage& message) {
   state_.rejected.erase(host.name());
   state_.clocks.Remove(host.name());
   for (const agent::v1::Announce& led : registration.communicators()) {
-    state_.strategies.MarkChanged(CommId(led.comm_id()));
+    const CommId id(led.comm_id());
+    const auto listed = state_.registry.communicators().find(id);
+    if (listed == state_.registry.communicators().end()) continue;
+    if (listed->second.leader == host.name()) state_.strategies.MarkChanged(id);
   }
   RequestPlan(absl::StrCat("host ", host.name(), " registered"));
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peer endpoint ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
+  if (unlisted->count > 0) {
+    Warn(host.name(), absl::StrCat("host ", host.name(), " registered without ", unlisted->count,
+                                   " of its ", registration.communicators_size(),
+                                   " communicators: ", unlisted->first.message()));
+  }
   LogGpuProblems(host.name(), host.gpu_survey());
   agent::v1::Registered* registered = AddMessage(agent).mutable_registered();
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);

@@ -77,6 +77,15 @@ agent::v1::Host NamesOf(const agent::v1::Host& host) {
   return names;
 }
 
+// Only the host of rank 0 leads. REQUIRES: CheckAnnounce.
+absl::Status CheckHasRankZero(const std::string& host, const agent::v1::Announce& announce) {
+  const std::string& leader = announce.members(0).host();
+  if (leader == host) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("communicator ", FormatCommId(CommId(announce.comm_id())),
+                   " as announced: rank 0 is on host ", leader, ", not on ", host));
+}
+
 // The ranks of a communicator, by host.
 struct RanksByHost {
   std::vector<std::vector<int>> gpus;         // indices of the ranks' GPUs, ascending
@@ -154,6 +163,10 @@ absl::Status CheckAnnounce(const agent::v1::Announce& announce) {
   if (announce.members_size() < announce.hosts_size()) {
     return reject(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
   }
+  if (announce.members_size() == 0 || announce.members(0).rank() != 0)
+    return reject("the first rank is not rank 0");
+  if (std::ranges::find(announce.hosts(), announce.members(0).host()) == announce.hosts().end())
+    return reject("rank 0 is on none of the hosts");
   if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
     return reject(std::string(rings.message()));
   return absl::OkStatus();
@@ -169,15 +182,15 @@ uint64_t ConvergenceTimes::count() const {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& registration,
-                                MonotonicNs now) {
+absl::StatusOr<Unlisted> Registry::Register(AgentKey agent, const agent::v1::Register& registration,
+                                            MonotonicNs now) {
   const agent::v1::Host& host = registration.host();
   if (host.name().empty()) {
     return absl::InvalidArgumentError(
         "cannot register the host: its name is empty; set `host` in mccsd's configuration");
   }
   for (const agent::v1::Announce& announce : registration.communicators()) {
-    MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
+    MCCS_RETURN_IF_ERROR(CheckHasRankZero(host.name(), announce));
   }
   const auto known = hosts_.find(host.name());
   const bool is_new = known == hosts_.end() || !known->second.registered;
@@ -209,8 +222,14 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
     if (led) before.insert(communicators_.extract(it));
     it = next;
   }
+  Unlisted unlisted;
   for (const agent::v1::Announce& announce : registration.communicators()) {
     const CommId id(announce.comm_id());
+    if (absl::Status why = CheckLeader(host.name(), announce); !why.ok()) {
+      ++unlisted.count;
+      unlisted.first.Update(std::move(why));
+      continue;
+    }
     const auto old = before.find(id);
     if (old == before.end()) {
       CommunicatorRecord& record = communicators_[id];
@@ -228,7 +247,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::v1::Register& regis
   }
   // The host may have other GPUs now.
   for (auto& [id, record] : communicators_) BumpRevision(&record);
-  return absl::OkStatus();
+  return unlisted;
 }
 
 absl::Status Registry::CheckLeader(const std::string& host,
@@ -299,6 +318,7 @@ void Registry::SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey
 
 absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
                                 MonotonicNs now) {
+  MCCS_RETURN_IF_ERROR(CheckHasRankZero(host, announce));
   MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
   const CommId id(announce.comm_id());
   const auto known = communicators_.find(id);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "algorithms/cost.h"
 #include "base/clock.h"
 #include "base/ids.h"
@@ -86,7 +87,7 @@ absl::Status CheckRings(const google::protobuf::RepeatedPtrField<std::string>& h
                         const strategy::Strategy& strategy);
 
 // Validates a communicator as its leader announces it. kInvalidArgument: no id, fewer ranks than
-// hosts, or as CheckRings.
+// hosts, a first rank that is not rank 0 or not on one of the hosts, or as CheckRings.
 absl::Status CheckAnnounce(const agent::v1::Announce& announce);
 
 // Histogram of the duration of changes.
@@ -110,6 +111,12 @@ struct ProposalCounts {
   uint64_t rejected = 0;
 };
 
+// The communicators of a registration that are not listed.
+struct Unlisted {
+  size_t count = 0;
+  absl::Status first;  // why the first one is not; OK: all are listed
+};
+
 class Registry {
  public:
   static constexpr size_t kMaxHosts = 16384;         // registered ones
@@ -117,10 +124,13 @@ class Registry {
   static constexpr size_t kMaxCommunicators = 65536;
 
   // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
-  // are removed. kInvalidArgument: no name. kAlreadyExists: another connected daemon has this name
-  // or leads one of them. kResourceExhausted: too many hosts.
+  // are removed. One that another host leads stays with that host and is not listed for this one:
+  // either of the two may lie, and a false leader must not keep the other host out.
+  // kInvalidArgument: no name, or rank 0 of a communicator is on another host. kAlreadyExists:
+  // another connected daemon has this name. kResourceExhausted: too many hosts.
   // REQUIRES: CheckAnnounce accepts the communicators, here and for Announce.
-  absl::Status Register(AgentKey agent, const agent::v1::Register& registration, MonotonicNs now);
+  absl::StatusOr<Unlisted> Register(AgentKey agent, const agent::v1::Register& registration,
+                                    MonotonicNs now);
   // Records a rejected daemon, unless a ready one has that name or too many are recorded. What the
   // host has registered before is not replaced.
   // REQUIRES: CheckHostSize accepts the registration, and its sender has proven that it is `host`.
@@ -139,6 +149,8 @@ class Registry {
     hosts_.at(host).certificate_end_s = end_s;
   }
   void SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey);
+  // kInvalidArgument: rank 0 is on another host. kAlreadyExists: another host leads it.
+  // kResourceExhausted: too many communicators.
   absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
                         MonotonicNs now);
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.

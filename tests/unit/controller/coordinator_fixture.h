@@ -16,6 +16,7 @@
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/objects/documents.h"
+#include "tests/unit/recording_log.h"
 
 namespace mccs {
 
@@ -111,7 +112,7 @@ class CoordinatorTest : public testing::Test {
   size_t communicators() { return coordinator_.registry().communicators().size(); }
 
   ManualClock clock_;
-  std::unique_ptr<Log> log_ = MakeNullLog();
+  std::unique_ptr<RecordingLog> log_ = std::make_unique<RecordingLog>();
   ManualWallClock wall_clock_;
   Coordinator coordinator_{
       {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .wall_clock = &wall_clock_},

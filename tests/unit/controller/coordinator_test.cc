@@ -17,7 +17,7 @@ TEST_F(CoordinatorTest, RegisteredHostIsReadyAndGetsTheHeartbeatInterval) {
 TEST_F(CoordinatorTest, AnswersANewCommunicatorWithARing) {
   Send(kFirst, Registration(MakeHost("h0", "r1")));
   Send(kSecond, Registration(MakeHost("h1", "r1")));
-  const auto out = Send(kFirst, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
+  const auto out = Send(kSecond, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
   ASSERT_EQ(out.size(), 1u);
   const agent::v1::Propose& propose = out[0].message->propose();
   EXPECT_EQ(propose.comm_id(), 0xabcu);
@@ -363,7 +363,7 @@ TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
 
 TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   RegisterPair();
-  const auto out = Send(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
+  const auto out = Send(kSecond, Announcement(MakeAnnounce(1, {"h1", "h0"})));
   ApplyProposal(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
   Send(kFirst, ReportingLane(1, 1, 0, 61000));

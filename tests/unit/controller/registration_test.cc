@@ -196,6 +196,24 @@ TEST_F(RegistrationTest, RecordsNothingOfAnOversizedRegistration) {
   EXPECT_TRUE(coordinator_.TakeEvents().empty());
 }
 
+// h0 has a rank of communicator 7, so that it knows the id, and h1 has rank 0.
+TEST_F(RegistrationTest, AFalseLeaderKeepsNoHostOut) {
+  Send(kFirst, Registration(MakeHost("h0")));
+  Send(kFirst, Announcement(MakeRunning(7, {"h0"})));
+  const agent::v1::FromAgent message =
+      Registration(MakeHost("h1"), {MakeRunning(7, {"h1", "h0"}), MakeRunning(8, {"h1", "h0"})});
+  for (uint64_t attempt = 0; attempt < 100; ++attempt) {
+    Send(AgentKey(attempt + 2), message);
+    ASSERT_EQ(StateOf(1), "ready");
+    ASSERT_EQ(communicators(), 2u);
+  }
+  EXPECT_EQ(RecordOf(7).leader, "h0");
+  EXPECT_EQ(RecordOf(8).leader, "h1");
+  EXPECT_EQ(log_->Count("host h1 registered without 1 of its 2 communicators: communicator "
+                        "0000000000000007 is led by h0, not by h1"),
+            static_cast<size_t>(LimitedWarnings::kPerMinute));
+}
+
 TEST_F(RegistrationTest, AStreamWithoutARegistrationEnds) {
   coordinator_.OnStreamOpened(kFirst, "ipv4:10.0.0.1:5000", absl::OkStatus());
   coordinator_.OnStreamOpened(kSecond, "ipv4:10.0.0.2:5000", absl::OkStatus());

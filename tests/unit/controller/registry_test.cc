@@ -47,7 +47,10 @@ class RegistryTest : public testing::Test {
  protected:
   absl::Status Register(AgentKey agent, const agent::v1::Host& host,
                         const std::vector<agent::v1::Announce>& led = {}) {
-    return registry_.Register(agent, Registration(host, led).registration(), ++now_);
+    const absl::StatusOr<Unlisted> unlisted =
+        registry_.Register(agent, Registration(host, led).registration(), ++now_);
+    if (unlisted.ok()) unlisted_ = *unlisted;
+    return unlisted.status();
   }
   absl::Status Register(AgentKey agent, const std::string& host,
                         const std::vector<agent::v1::Announce>& led = {}) {
@@ -68,6 +71,7 @@ class RegistryTest : public testing::Test {
   bool Has(CommId id) { return registry_.communicators().contains(id); }
 
   Registry registry_;
+  Unlisted unlisted_;  // of the last registration
   MonotonicNs now_ = 1000;
 };
 
@@ -248,22 +252,44 @@ TEST(CheckAnnounce, RejectsInvalidAnnouncements) {
   no_permutation.mutable_strategy()->mutable_channels(0)->set_ring(1, 0);
   agent::v1::Announce beyond = AnnounceOf({"h0", "h1"});
   beyond.mutable_strategy()->mutable_channels(0)->set_ring(1, 2);
-  for (const agent::v1::Announce& invalid : {no_id, few_ranks, no_channel, no_permutation, beyond,
-                                             AnnounceOf({"h0", "h0"}), AnnounceOf({})}) {
+  agent::v1::Announce no_rank_0 = AnnounceOf({"h0", "h1"});
+  no_rank_0.mutable_members(0)->set_rank(2);
+  agent::v1::Announce rank_0_elsewhere = AnnounceOf({"h0", "h1"});
+  rank_0_elsewhere.mutable_members(0)->set_host("h2");
+  for (const agent::v1::Announce& invalid :
+       {no_id, few_ranks, no_channel, no_permutation, beyond, no_rank_0, rank_0_elsewhere,
+        AnnounceOf({"h0", "h0"}), AnnounceOf({})}) {
     SCOPED_TRACE(invalid.ShortDebugString());
     EXPECT_TRUE(absl::IsInvalidArgument(CheckAnnounce(invalid)));
   }
   EXPECT_TRUE(CheckAnnounce(AnnounceOf({"h0", "h1"})).ok());
 }
 
-TEST_F(RegistryTest, RejectsASecondLeader) {
-  AnnouncePair();
+TEST_F(RegistryTest, OnlyTheHostOfRankZeroLeads) {
+  ASSERT_TRUE(Register(kFirst, "h1").ok());
   const absl::Status rejected = Announce("h1", AnnounceOf({"h0", "h1"}));
+  EXPECT_TRUE(absl::IsInvalidArgument(rejected)) << rejected;
+  EXPECT_THAT(rejected.message(), HasSubstr("rank 0 is on host h0, not on h1"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Register(kThird, "h2", {AnnounceOf({"h0", "h2"})})));
+  EXPECT_FALSE(registry_.hosts().contains("h2"));
+  EXPECT_FALSE(Has(kId));
+}
+
+// Either of two leaders may lie.
+TEST_F(RegistryTest, AContestedCommunicatorStaysWithItsFirstLeader) {
+  AnnouncePair();
+  const absl::Status rejected = Announce("h1", AnnounceOf({"h1", "h0"}));
   EXPECT_TRUE(absl::IsAlreadyExists(rejected)) << rejected;
   EXPECT_THAT(rejected.message(), HasSubstr("led by h0, not by h1"));
-  EXPECT_TRUE(absl::IsAlreadyExists(Register(kThird, "h2", {AnnounceOf({"h2", "h1"})})));
-  EXPECT_FALSE(registry_.hosts().contains("h2")) << "the registration failed as a whole";
+  ASSERT_TRUE(
+      Register(kThird, "h2", {AnnounceOf({"h2", "h1"}), AnnounceOf({"h2"}, CommId(8))}).ok());
+  EXPECT_EQ(unlisted_.count, 1u);
+  EXPECT_TRUE(absl::IsAlreadyExists(unlisted_.first)) << unlisted_.first;
+  EXPECT_THAT(unlisted_.first.message(), HasSubstr("led by h0, not by h2"));
+  EXPECT_EQ(Host("h2").state, HostState::kReady);
+  EXPECT_EQ(Record(CommId(8)).leader, "h2");
   EXPECT_EQ(Record().leader, "h0");
+  EXPECT_THAT(registry_.View(kId).hosts, ElementsAre("h0", "h1"));
 }
 
 TEST_F(RegistryTest, LimitsTheNumberOfCommunicators) {
@@ -437,7 +463,9 @@ TEST_F(RegistryTest, DropsTheOldestOfTooManyProposals) {
 TEST_F(RegistryTest, OtherHostsInvalidateProposals) {
   AnnouncePair();
   Propose();
-  ASSERT_TRUE(Announce("h0", AnnounceOf({"h1", "h0"})).ok());
+  agent::v1::Announce turned = AnnounceOf({"h0", "h1"});
+  turned.mutable_hosts()->SwapElements(0, 1);
+  ASSERT_TRUE(Announce("h0", turned).ok());
   EXPECT_THAT(EpochsOf(Record()), IsEmpty()) << "their rings are positions in the old order";
 }
 
