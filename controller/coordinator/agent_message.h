@@ -4,6 +4,7 @@
 #ifndef MCCS_CONTROLLER_COORDINATOR_AGENT_MESSAGE_H_
 #define MCCS_CONTROLLER_COORDINATOR_AGENT_MESSAGE_H_
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,13 +25,17 @@ struct AgentMessage {
   // An error: nothing of a registration may be stored or logged, since it is too large, or its
   // sender has not proven that it is this host.
   absl::Status refused;
-  absl::Status valid;  // as CheckAnnounce, of all communicators that the agent announces
+  // As CheckAnnounce, of the communicators that the agent announces, and CheckSurveySize.
+  absl::Status valid;
 
  private:
   static absl::Status Check(const agent::v1::FromAgent& body) {
     if (body.has_announce()) return CheckAnnounce(body.announce());
-    for (const agent::v1::Announce& led : body.registration().communicators())
-      MCCS_RETURN_IF_ERROR(CheckAnnounce(led));
+    if (body.has_gpu_survey()) return CheckSurveySize(body.gpu_survey());
+    const auto& led = body.registration().communicators();
+    // Registry::Register takes no more.
+    const int checked = std::min(led.size(), static_cast<int>(HostStorage::kMaxLed));
+    for (int i = 0; i < checked; ++i) MCCS_RETURN_IF_ERROR(CheckAnnounce(led[i]));
     return absl::OkStatus();
   }
 };

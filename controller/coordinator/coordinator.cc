@@ -26,6 +26,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       log_(log),
       started_(clock->Now()),
       refusals_(*log, "address"),
+      refused_messages_(*log, "host"),
       windows_(log),
       costs_(options_.calibrate_costs, log),
       probes_(log, options_.first_request_id) {
@@ -62,6 +63,8 @@ void Coordinator::Handle(AgentKey agent, AgentMessage message) {
 }
 
 void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMessage& message) {
+  if (!message.valid.ok())
+    return LogRefusal(host, absl::StrCat("host ", host, ": ", message.valid.message()));
   const MonotonicNs now = clock_->Now();
   agent::v1::FromAgent& body = message.body;
   switch (body.kind_case()) {
@@ -70,11 +73,7 @@ void Coordinator::HandleMessage(AgentKey agent, const std::string& host, AgentMe
       AddMessage(agent).mutable_heartbeat()->set_sent_ns(now);
       break;
     case agent::v1::FromAgent::kAnnounce:
-      if (message.valid.ok()) {
-        HandleAnnounce(host, body.announce());
-      } else {
-        Warn(host, absl::StrCat("host ", host, ": ", std::string(message.valid.message())));
-      }
+      HandleAnnounce(host, body.announce());
       break;
     case agent::v1::FromAgent::kReports:
       HandleReports(host, *body.mutable_reports());
@@ -144,19 +143,17 @@ void Coordinator::HandleRegister(AgentKey agent, const AgentMessage& message) {
   state_.unreachable.AddHost(host);
   state_.rejected.erase(host.name());
   state_.clocks.Remove(host.name());
-  for (const agent::v1::Announce& led : registration.communicators()) {
-    const CommId id(led.comm_id());
-    const auto listed = state_.registry.communicators().find(id);
-    if (listed == state_.registry.communicators().end()) continue;
-    if (listed->second.leader == host.name()) state_.strategies.MarkChanged(id);
+  for (const auto& [id, record] : state_.registry.communicators()) {
+    if (record.leader == host.name()) state_.strategies.MarkChanged(id);
   }
   RequestPlan(absl::StrCat("host ", host.name(), " registered"));
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peer endpoint ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
   if (unlisted->count > 0) {
-    Warn(host.name(), absl::StrCat("host ", host.name(), " registered without ", unlisted->count,
-                                   " of its ", registration.communicators_size(),
-                                   " communicators: ", unlisted->first.message()));
+    LogRefusal(host.name(),
+               absl::StrCat("host ", host.name(), " registered without ", unlisted->count,
+                            " of its ", registration.communicators_size(),
+                            " communicators: ", unlisted->first.message()));
   }
   LogGpuProblems(host.name(), host.gpu_survey());
   agent::v1::Registered* registered = AddMessage(agent).mutable_registered();
@@ -202,6 +199,10 @@ void Coordinator::Inform(const std::string& host, const std::string& line) {
   host_lines_.Write(host, line, clock_->Now(), LogLevel::kInfo);
 }
 
+void Coordinator::LogRefusal(const std::string& host, const std::string& line) {
+  refused_messages_.Write(host, line, clock_->Now());
+}
+
 void Coordinator::LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey) {
   for (const std::string& problem : survey.problems())
     Warn(host, absl::StrCat("host ", host, ": ", problem));
@@ -211,8 +212,7 @@ void Coordinator::HandleAnnounce(const std::string& host, const agent::v1::Annou
   const CommId id(announce.comm_id());
   if (const absl::Status status = state_.registry.Announce(host, announce, clock_->Now());
       !status.ok()) {
-    Warn(host, absl::StrCat("host ", host, ": ", std::string(status.message())));
-    return;
+    return LogRefusal(host, absl::StrCat("host ", host, ": ", status.message()));
   }
   state_.strategies.MarkChanged(id);
   state_.limits.OnAnnounced(id);
@@ -242,6 +242,7 @@ void Coordinator::HandleReports(const std::string& host, agent::v1::Reports& rep
 }
 
 void Coordinator::OnReport(const std::string& host, const Registry::ReportOutcome& outcome) {
+  if (!outcome.refused.ok()) LogRefusal(host, std::string(outcome.refused.message()));
   if (outcome.report == nullptr) return;
   const CommId id(outcome.report->comm_id());
   if (outcome.lanes_broken) probes_.LinksChanged(host);

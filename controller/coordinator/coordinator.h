@@ -172,6 +172,8 @@ class Coordinator {
   // Log lines that messages of `host` cause, limited by host.
   void Warn(const std::string& host, const std::string& line);
   void Inform(const std::string& host, const std::string& line);
+  // A limited warning about a message of `host` that is not used, or not in full.
+  void LogRefusal(const std::string& host, const std::string& line);
   void LogGpuProblems(const std::string& host, const agent::v1::GpuSurvey& survey);
   void HandleAnnounce(const std::string& host, const agent::v1::Announce& announce);
   void HandleReports(const std::string& host, agent::v1::Reports& reports);
@@ -237,6 +239,7 @@ class Coordinator {
   LimitedWarnings refusals_;
   static constexpr int kHostLinesPerMinute = 600;
   LimitedWarnings host_lines_{*log_, "host", kHostLinesPerMinute};
+  LimitedWarnings refused_messages_;
 
   // Computed from state_: the values that agents should have.
   ViewCache view_cache_{&state_.registry, &state_.strategies, &state_.unreachable};

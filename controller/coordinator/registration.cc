@@ -69,6 +69,13 @@ absl::Status CheckHostSize(const agent::v1::Register& registration) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSurveySize(const agent::v1::GpuSurvey& survey) {
+  const size_t size = survey.ByteSizeLong();
+  if (size <= kLargestHost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("its survey of GPUs is too large (", size,
+                                                 " bytes); the limit is ", kLargestHost, " bytes"));
+}
+
 absl::Status CheckRegistration(const agent::v1::Register& registration, const ObjectSet& objects,
                                std::optional<UnixNs> now, const std::string& version) {
   const agent::v1::Host& host = registration.host();

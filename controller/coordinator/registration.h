@@ -29,6 +29,8 @@ inline constexpr size_t kLargestHost = 1 << 20;
 
 // kInvalidArgument: a field is longer than the limits above. The message has none of its text.
 absl::Status CheckHostSize(const agent::v1::Register& registration);
+// Likewise for a survey that replaces that of agent.v1.Host; it may be as large as the host.
+absl::Status CheckSurveySize(const agent::v1::GpuSurvey& survey);
 
 // kFailedPrecondition: another protocol version; a time of day that differs from `now` by more than
 // kClockToleranceNs (`now` absent: not checked); or a Topology name as in CheckTopologyName. The

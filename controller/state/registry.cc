@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -189,9 +190,10 @@ absl::StatusOr<Unlisted> Registry::Register(AgentKey agent, const agent::v1::Reg
     return absl::InvalidArgumentError(
         "cannot register the host: its name is empty; set `host` in mccsd's configuration");
   }
-  for (const agent::v1::Announce& announce : registration.communicators()) {
-    MCCS_RETURN_IF_ERROR(CheckHasRankZero(host.name(), announce));
-  }
+  const auto& all = registration.communicators();
+  const std::span led(all.data(), std::min<size_t>(all.size(), HostStorage::kMaxLed));
+  for (const agent::v1::Announce* announce : led)
+    MCCS_RETURN_IF_ERROR(CheckHasRankZero(host.name(), *announce));
   const auto known = hosts_.find(host.name());
   const bool is_new = known == hosts_.end() || !known->second.registered;
   if (is_new && hosts_.size() - unregistered_ >= kMaxHosts) {
@@ -217,46 +219,56 @@ absl::StatusOr<Unlisted> Registry::Register(AgentKey agent, const agent::v1::Reg
 
   std::map<CommId, CommunicatorRecord> before;
   for (auto it = communicators_.begin(); it != communicators_.end();) {
-    const bool led = it->second.leader == host.name();
     auto next = std::next(it);
-    if (led) before.insert(communicators_.extract(it));
+    if (it->second.leader == host.name()) {
+      storage_.RemoveAnnounce(it->first);
+      before.insert(communicators_.extract(it));
+    }
     it = next;
   }
-  Unlisted unlisted;
-  for (const agent::v1::Announce& announce : registration.communicators()) {
-    const CommId id(announce.comm_id());
-    if (absl::Status why = CheckLeader(host.name(), announce); !why.ok()) {
+  Unlisted unlisted{.count = static_cast<size_t>(all.size()) - led.size()};
+  for (const agent::v1::Announce* announce : led) {
+    const CommId id(announce->comm_id());
+    if (absl::Status why = Admit(host.name(), *announce); !why.ok()) {
       ++unlisted.count;
       unlisted.first.Update(std::move(why));
       continue;
     }
-    const auto old = before.find(id);
-    if (old == before.end()) {
-      CommunicatorRecord& record = communicators_[id];
-      record.leader = host.name();
-      record.since = now;
-      ApplyAnnounce(announce, &record);
-      BumpRevision(&record);
-      continue;
+    if (const auto old = before.find(id); old != before.end()) {
+      // Proposals to the old daemon are lost.
+      std::erase_if(old->second.proposed,
+                    [&](const auto& s) { return s.epoch() > announce->newest_epoch(); });
+      communicators_.insert(before.extract(old));
     }
-    ApplyAnnounce(announce, &old->second);
-    // Proposals to the old daemon are lost.
-    std::erase_if(old->second.proposed,
-                  [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
-    communicators_.insert(before.extract(old));
+    CommunicatorRecord& record = communicators_[id];
+    if (record.leader.empty()) record.since = now;
+    record.leader = host.name();
+    ApplyAnnounce(*announce, &record);
+    if (record.reports.empty()) storage_.RemoveReports(id);
   }
+  if (unlisted.count > 0 && unlisted.first.ok()) {
+    unlisted.first = absl::ResourceExhaustedError(absl::StrCat(
+        "host ", host.name(), " leads more than ", HostStorage::kMaxLed, " communicators"));
+  }
+  for (const auto& [id, record] : before) storage_.Remove(id);
   // The host may have other GPUs now.
   for (auto& [id, record] : communicators_) BumpRevision(&record);
   return unlisted;
 }
 
-absl::Status Registry::CheckLeader(const std::string& host,
-                                   const agent::v1::Announce& announce) const {
+absl::Status Registry::Admit(const std::string& host, const agent::v1::Announce& announce) {
+  MCCS_RETURN_IF_ERROR(CheckHasRankZero(host, announce));
   const CommId id(announce.comm_id());
   const auto known = communicators_.find(id);
-  if (known == communicators_.end() || known->second.leader == host) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat("communicator ", FormatCommId(id), " is led by ",
-                                               known->second.leader, ", not by ", host));
+  if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
+    return absl::ResourceExhaustedError(absl::StrCat("too many communicators: the limit is ",
+                                                     kMaxCommunicators, "; destroy unused ones"));
+  }
+  if (known != communicators_.end() && known->second.leader != host) {
+    return absl::AlreadyExistsError(absl::StrCat("communicator ", FormatCommId(id), " is led by ",
+                                                 known->second.leader, ", not by ", host));
+  }
+  return storage_.SetAnnounce(host, id, announce.SpaceUsedLong());
 }
 
 void Registry::RecordRejected(const agent::v1::Host& host, const std::string& why,
@@ -318,14 +330,8 @@ void Registry::SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey
 
 absl::Status Registry::Announce(const std::string& host, const agent::v1::Announce& announce,
                                 MonotonicNs now) {
-  MCCS_RETURN_IF_ERROR(CheckHasRankZero(host, announce));
-  MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
+  MCCS_RETURN_IF_ERROR(Admit(host, announce));
   const CommId id(announce.comm_id());
-  const auto known = communicators_.find(id);
-  if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
-    return absl::ResourceExhaustedError(absl::StrCat("too many communicators: the limit is ",
-                                                     kMaxCommunicators, "; destroy unused ones"));
-  }
   CommunicatorRecord& record = communicators_[id];
   if (record.leader.empty()) record.since = now;
   record.leader = host;
@@ -333,6 +339,7 @@ absl::Status Registry::Announce(const std::string& host, const agent::v1::Announ
   const std::string newest = record.Newest().SerializeAsString();
   const bool same = record.revision > 0 && HasSameMembers(record.announced, announce);
   ApplyAnnounce(announce, &record);
+  if (record.reports.empty()) storage_.RemoveReports(id);
   if (!same || record.Newest().SerializeAsString() != newest) BumpRevision(&record);
   return absl::OkStatus();
 }
@@ -369,6 +376,10 @@ Registry::ReportOutcome Registry::Report(const std::string& host, agent::v1::Rep
   if (known == communicators_.end()) return {};
   CommunicatorRecord& record = known->second;
   if (!record.position_of.contains(host)) return {};
+  if (absl::Status fits = storage_.SetReport(host, known->first, report.SpaceUsedLong());
+      !fits.ok()) {
+    return {.refused = std::move(fits)};
+  }
   const auto [stored, is_first] = record.reports.try_emplace(host);
   ReportOutcome outcome = {.report = &stored->second};
   outcome.lanes_broken = !is_first && ReconnectsIn(report) > ReconnectsIn(stored->second);
@@ -390,6 +401,8 @@ Registry::ReportOutcome Registry::ReportProgress(const std::string& host,
                                                  const agent::v1::Progress& progress) {
   const auto known = communicators_.find(CommId(progress.comm_id()));
   if (known == communicators_.end()) return {};
+  // The other numbers replace those of the report.
+  if (progress.activity().span_ns_size() > kMaxActivitySpans) return {};
   const auto stored = known->second.reports.find(host);
   if (stored == known->second.reports.end()) return {};
   return {.report = ApplyProgress(progress, &stored->second) ? &stored->second : nullptr};
@@ -414,8 +427,10 @@ bool Registry::OnCommunicatorEnded(const std::string& host, CommId id) {
   if (known == communicators_.end()) return false;
   if (known->second.leader != host) {
     known->second.reports.erase(host);
+    storage_.RemoveReport(host, id);
     return false;
   }
+  storage_.Remove(id);
   communicators_.erase(known);
   return true;
 }
@@ -436,6 +451,7 @@ std::vector<CommId> Registry::RemoveOrphans(MonotonicNs lost_before) {
     const HostRecord& leader = hosts_.at(entry.second.leader);
     if (leader.state == HostState::kReady || leader.since >= lost_before) return false;
     gone.push_back(entry.first);
+    storage_.Remove(entry.first);
     return true;
   });
   return gone;

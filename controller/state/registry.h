@@ -26,6 +26,7 @@
 #include "algorithms/cost.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "controller/state/host_storage.h"
 #include "controller/view/cluster_view.h"
 #include "proto/agent.pb.h"
 #include "proto/strategy.pb.h"
@@ -114,7 +115,7 @@ struct ProposalCounts {
 // The communicators of a registration that are not listed.
 struct Unlisted {
   size_t count = 0;
-  absl::Status first;  // why the first one is not; OK: all are listed
+  absl::Status first = absl::OkStatus();  // why the first one is not; OK: all are listed
 };
 
 class Registry {
@@ -122,10 +123,13 @@ class Registry {
   static constexpr size_t kMaxHosts = 16384;         // registered ones
   static constexpr size_t kMaxRejectedHosts = 1024;  // that have never registered
   static constexpr size_t kMaxCommunicators = 65536;
+  // Numbers of an agent.v1.Activity; more than a daemon and the scheduler of send windows have.
+  static constexpr int kMaxActivitySpans = 4096;
 
   // Makes the host ready. It leads exactly the communicators in `registration`; others that it led
   // are removed. One that another host leads stays with that host and is not listed for this one:
-  // either of the two may lie, and a false leader must not keep the other host out.
+  // either of the two may lie, and a false leader must not keep the other host out. What exceeds
+  // the limits of HostStorage or of the number of communicators is not listed either.
   // kInvalidArgument: no name, or rank 0 of a communicator is on another host. kAlreadyExists:
   // another connected daemon has this name. kResourceExhausted: too many hosts.
   // REQUIRES: CheckAnnounce accepts the communicators, here and for Announce.
@@ -150,7 +154,7 @@ class Registry {
   }
   void SetGpuSurvey(const std::string& host, agent::v1::GpuSurvey survey);
   // kInvalidArgument: rank 0 is on another host. kAlreadyExists: another host leads it.
-  // kResourceExhausted: too many communicators.
+  // kResourceExhausted: too many communicators, or a limit of HostStorage.
   absl::Status Announce(const std::string& host, const agent::v1::Announce& announce,
                         MonotonicNs now);
   // Adds `strategy` as a proposal for `id`, with the epoch after its newest one, and returns it.
@@ -165,11 +169,13 @@ class Registry {
   struct ReportOutcome {
     // The report as stored; null: it was ignored. LIFETIME: until the registry changes.
     const agent::v1::Report* report = nullptr;
+    absl::Status refused = absl::OkStatus();  // it exceeds a limit of HostStorage
     bool rejected = false;      // the leader reports that the newest proposal was rejected
     bool lanes_broken = false;  // connections of lanes have broken since the previous report
   };
   ReportOutcome Report(const std::string& host, agent::v1::Report report);
-  // A difference from the previous report. It is ignored if there is none.
+  // A difference from the previous report. It is ignored if there is none, or if it has more than
+  // kMaxActivitySpans.
   ReportOutcome ReportProgress(const std::string& host, const agent::v1::Progress& progress);
   // From the leader: removes the communicator and returns true. From another host: removes only
   // that host's part.
@@ -193,8 +199,8 @@ class Registry {
   // Limit of open proposals per communicator; more than a leader ever has.
   static constexpr size_t kMaxProposed = 16;
 
-  // kAlreadyExists: another host leads it.
-  absl::Status CheckLeader(const std::string& host, const agent::v1::Announce& announce) const;
+  // Takes a place for the communicator. Errors as of Announce.
+  absl::Status Admit(const std::string& host, const agent::v1::Announce& announce);
   // Whether `report`, of `host`, ends the newest proposal to the communicator.
   void UpdateAwaited(const std::string& host, const agent::v1::Report& report,
                      CommunicatorRecord* record);
@@ -204,6 +210,7 @@ class Registry {
   std::map<std::string, HostRecord> hosts_;
   size_t unregistered_ = 0;  // of hosts_, that have never registered
   std::map<CommId, CommunicatorRecord> communicators_;
+  HostStorage storage_;  // of communicators_
   ProposalCounts proposal_counts_;
   uint64_t hosts_revision_ = 0;
   uint64_t revision_ = 0;  // last one that a communicator was given

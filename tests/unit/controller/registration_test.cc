@@ -214,6 +214,32 @@ TEST_F(RegistrationTest, AFalseLeaderKeepsNoHostOut) {
             static_cast<size_t>(LimitedWarnings::kPerMinute));
 }
 
+TEST_F(RegistrationTest, AnOversizedSurveyOfGpusIsNotStored) {
+  RegisterPair();
+  agent::v1::FromAgent message;
+  message.mutable_gpu_survey()->add_problems("it is too hot");
+  Send(kFirst, message);
+  message.mutable_gpu_survey()->set_unreadable(std::string(kLargestHost, 'x'));
+  EXPECT_TRUE(Send(kFirst, message).empty());
+  const agent::v1::GpuSurvey& stored = coordinator_.registry().hosts().at("h0").host.gpu_survey();
+  EXPECT_EQ(stored.unreadable(), "");
+  EXPECT_EQ(stored.problems_size(), 1);
+  EXPECT_EQ(StateOf(0), "ready");
+  EXPECT_TRUE(log_->Contains("host h0: its survey of GPUs is too large (10485"));
+}
+
+TEST_F(RegistrationTest, AnOversizedReportIsLoggedWithItsHost) {
+  StartCommunicator();
+  agent::v1::FromAgent message = Reporting(1, 2);
+  ReportIn(&message)->set_stalled_on(std::string(HostStorage::kMaxReportBytes, 'x'));
+  for (int i = 0; i < 100; ++i) Send(kSecond, message);
+  EXPECT_EQ(log_->Count("host h1: its report on communicator 0000000000000001 takes 1677"),
+            static_cast<size_t>(LimitedWarnings::kPerMinute));
+  EXPECT_FALSE(RecordOf(1).reports.contains("h1"));
+  Send(kSecond, Reporting(1, 2));
+  EXPECT_TRUE(RecordOf(1).reports.contains("h1"));
+}
+
 TEST_F(RegistrationTest, AStreamWithoutARegistrationEnds) {
   coordinator_.OnStreamOpened(kFirst, "ipv4:10.0.0.1:5000", absl::OkStatus());
   coordinator_.OnStreamOpened(kSecond, "ipv4:10.0.0.2:5000", absl::OkStatus());

@@ -293,14 +293,47 @@ TEST_F(RegistryTest, AContestedCommunicatorStaysWithItsFirstLeader) {
 }
 
 TEST_F(RegistryTest, LimitsTheNumberOfCommunicators) {
-  ASSERT_TRUE(Register(kFirst, "h0").ok());
-  for (uint64_t id = 1; id <= Registry::kMaxCommunicators; ++id)
-    ASSERT_TRUE(Announce("h0", AnnounceOf({"h0"}, CommId(id))).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(Announce("h0", AnnounceOf({"h0"}))));
+  constexpr uint64_t kHosts = Registry::kMaxCommunicators / HostStorage::kMaxLed;
+  for (uint64_t host = 0; host <= kHosts; ++host)
+    ASSERT_TRUE(Register(AgentKey(host + 1), absl::StrCat("h", host)).ok());
+  for (uint64_t i = 0; i < Registry::kMaxCommunicators; ++i) {
+    const std::string host = absl::StrCat("h", i % kHosts);
+    ASSERT_TRUE(Announce(host, AnnounceOf({host}, CommId(i + 1))).ok());
+  }
+  const std::string last = absl::StrCat("h", kHosts);
+  EXPECT_TRUE(absl::IsResourceExhausted(Announce(last, AnnounceOf({last}))));
   EXPECT_FALSE(Has(kId));
   EXPECT_TRUE(Announce("h0", AnnounceOf({"h0"}, CommId(1))).ok()) << "it is announced already";
+  ASSERT_TRUE(Register(AgentKey(100), last, {AnnounceOf({last})}).ok());
+  EXPECT_EQ(unlisted_.count, 1u);
+  EXPECT_THAT(unlisted_.first.message(), HasSubstr("too many communicators"));
+  EXPECT_FALSE(Has(kId));
   registry_.OnCommunicatorEnded("h0", CommId(1));
-  EXPECT_TRUE(Announce("h0", AnnounceOf({"h0"})).ok());
+  EXPECT_TRUE(Announce(last, AnnounceOf({last})).ok());
+}
+
+TEST_F(RegistryTest, OneHostTakesNoOthersPlaces) {
+  std::vector<agent::v1::Announce> many;
+  for (uint64_t id = 1; id <= HostStorage::kMaxLed + 7; ++id)
+    many.push_back(AnnounceOf({"h0"}, CommId(id)));
+  ASSERT_TRUE(Register(kFirst, "h0", many).ok());
+  EXPECT_EQ(unlisted_.count, 7u);
+  EXPECT_TRUE(absl::IsResourceExhausted(unlisted_.first)) << unlisted_.first;
+  EXPECT_THAT(unlisted_.first.message(), HasSubstr("host h0"));
+  EXPECT_EQ(registry_.communicators().size(), HostStorage::kMaxLed);
+  EXPECT_TRUE(absl::IsResourceExhausted(Announce("h0", AnnounceOf({"h0"}))));
+  ASSERT_TRUE(Register(kSecond, "h1").ok());
+  EXPECT_TRUE(Announce("h1", AnnounceOf({"h1"})).ok());
+  // It may have other ones.
+  for (agent::v1::Announce& each : many) each.set_comm_id(each.comm_id() + 100'000);
+  ASSERT_TRUE(Register(kThird, "h0", many).ok());
+  EXPECT_EQ(registry_.communicators().size(), HostStorage::kMaxLed + 1);
+  EXPECT_TRUE(Has(CommId(100'001)));
+  registry_.MarkLost("h0", "its connection closed", 5000);
+  registry_.RemoveOrphans(now_ + 1'000'000);
+  EXPECT_EQ(registry_.communicators().size(), 1u);
+  ASSERT_TRUE(Register(kFirst, "h0", many).ok());
+  EXPECT_EQ(registry_.communicators().size(), HostStorage::kMaxLed + 1);
 }
 
 TEST_F(RegistryTest, ARegistrationListsAllCommunicatorsThatItsHostLeads) {
@@ -352,6 +385,56 @@ TEST_F(RegistryTest, KeepsTheLastReportOfEachHost) {
   EXPECT_FALSE(registry_.Report("h0", ReportOf(1)).rejected);
   EXPECT_EQ(Record().reports.size(), 2u);
   EXPECT_EQ(Record().reports.at("h1").operations(), 5u);
+}
+
+TEST_F(RegistryTest, AnOversizedReportIsNotStored) {
+  AnnouncePair();
+  agent::v1::Report large = ReportOf(7);
+  for (size_t lane = 0; lane < HostStorage::kMaxReportBytes / sizeof(agent::v1::Lane); ++lane)
+    large.add_lanes();
+  EXPECT_LT(large.ByteSizeLong(), 1u << 20) << "empty lanes are small on the wire";
+  registry_.Report("h1", ReportOf(1));
+  const Registry::ReportOutcome outcome = registry_.Report("h1", large);
+  EXPECT_EQ(outcome.report, nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(outcome.refused)) << outcome.refused;
+  EXPECT_THAT(outcome.refused.message(), HasSubstr("host h1"));
+  EXPECT_EQ(Record().reports.at("h1").epoch(), 1u) << "the one before";
+  EXPECT_NE(registry_.Report("h0", ReportOf(1)).report, nullptr);
+}
+
+TEST_F(RegistryTest, TheReportsOfAHostAreBoundedTogether) {
+  ASSERT_TRUE(Register(kFirst, "h0").ok());
+  ASSERT_TRUE(Register(kSecond, "h1").ok());
+  uint64_t stored = 0;
+  constexpr size_t kBytes = HostStorage::kMaxReportBytes - 4096;
+  const uint64_t most = HostStorage::kMaxHostBytes / kBytes;
+  for (uint64_t id = 1; id <= most + 3; ++id) {
+    ASSERT_TRUE(Announce("h0", AnnounceOf({"h0", "h1"}, CommId(id))).ok());
+    agent::v1::Report report = ReportOf(1);
+    report.set_comm_id(id);
+    report.set_stalled_on(std::string(kBytes, 'x'));
+    if (registry_.Report("h1", report).report != nullptr) ++stored;
+  }
+  EXPECT_EQ(stored, most);
+  agent::v1::Report report = ReportOf(1);
+  report.set_comm_id(most + 1);
+  report.set_stalled_on(std::string(kBytes, 'x'));
+  EXPECT_NE(registry_.Report("h0", report).report, nullptr) << "another host's";
+  registry_.OnCommunicatorEnded("h1", CommId(1));  // its part
+  EXPECT_NE(registry_.Report("h1", report).report, nullptr) << "there is room again";
+}
+
+// It replaces that of the report.
+TEST_F(RegistryTest, AnActivityOfTooManySpansIsIgnored) {
+  AnnouncePair();
+  registry_.Report("h1", ReportOf(1));
+  agent::v1::Progress progress;
+  progress.set_comm_id(kId.value());
+  for (int i = 0; i <= Registry::kMaxActivitySpans; ++i)
+    progress.mutable_activity()->add_span_ns(1);
+  EXPECT_EQ(registry_.ReportProgress("h1", progress).report, nullptr);
+  progress.mutable_activity()->mutable_span_ns()->RemoveLast();
+  EXPECT_NE(registry_.ReportProgress("h1", progress).report, nullptr);
 }
 
 TEST_F(RegistryTest, AppliesProgressToTheLastReport) {
