@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/objects/policy_selection.h"
 #include "controller/objects/spec_fields.h"
 #include "controller/planning/applied_policies.h"
 #include "controller/policy/shares.h"

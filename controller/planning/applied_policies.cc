@@ -1,45 +1,14 @@
 #include "controller/planning/applied_policies.h"
 
-#include <algorithm>
-#include <string>
-
 #include "algorithms/algorithm_choice.h"
 #include "controller/objects/cross_check.h"
+#include "controller/objects/policy_selection.h"
 
 namespace mccs {
 namespace {
 
 // A strategy holds the rules of a communicator, of its tenant and without selector.
 static_assert(3 * kMaxRulesOfOne <= kMaxAlgorithmRules);
-
-bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// Those that decide `what` for communicator `id` (FormatCommId) of `tenant`, the most specific
-// first; each group by name. `id` empty: a communicator that none selects. `tenant` null: none.
-std::vector<const Object*> PoliciesFor(const ObjectSet& objects, PolicyDecision what,
-                                       const std::string& id, const Object* tenant) {
-  std::vector<const Object*> all, for_tenant, for_others;
-  for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
-    const PolicySpec& policy = PolicyOf(*object);
-    if (!policy.Decides(what)) continue;
-    if (Contains(policy.communicators, id)) {
-      all.push_back(object);
-    } else if (tenant != nullptr && Contains(policy.tenants, tenant->key.name)) {
-      for_tenant.push_back(object);
-    } else if (policy.communicators.empty() && policy.tenants.empty()) {
-      for_others.push_back(object);
-    }
-  }
-  all.insert(all.end(), for_tenant.begin(), for_tenant.end());
-  all.insert(all.end(), for_others.begin(), for_others.end());
-  return all;
-}
-
-const Object* MostSpecific(const std::vector<const Object*>& policies) {
-  return policies.empty() ? nullptr : policies.front();
-}
 
 void AddRules(const PolicySpec& policy, strategy::AlgorithmChoice* choice) {
   for (const OpKind kind : KindsOf(policy)) {
@@ -54,12 +23,8 @@ void AddRules(const PolicySpec& policy, strategy::AlgorithmChoice* choice) {
 }  // namespace
 
 const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator) {
-  return MostSpecific(PoliciesFor(objects, PolicyDecision::kRings, FormatCommId(communicator.id),
-                                  FindTenant(objects, communicator.origin())));
-}
-
-const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant) {
-  return MostSpecific(PoliciesFor(objects, PolicyDecision::kRings, /*id=*/"", &tenant));
+  return SelectRingPolicy(objects, FormatCommId(communicator.id),
+                          FindTenant(objects, communicator.origin()));
 }
 
 const PolicySpec& SpecOf(const Object* policy) {

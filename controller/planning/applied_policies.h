@@ -14,8 +14,6 @@ namespace mccs {
 // The Policy for a communicator's rings, flows and rates: the one that selects it, else the one
 // that selects its tenant, else the one without a selector. Null: none.
 const Object* SelectPolicy(const ObjectSet& objects, const CommunicatorView& communicator);
-// Likewise, for communicators of a Tenant that no Policy selects.
-const Object* SelectPolicyForTenant(const ObjectSet& objects, const Object& tenant);
 // The specification of the selected Policy; without one, the default values.
 const PolicySpec& SpecOf(const Object* policy);
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "controller/objects/policy_selection.h"
 
 namespace mccs {
 namespace {
@@ -27,6 +28,32 @@ std::string WhyNotOwn(const OperatorRole& caller, const Object& object) {
       return absl::StrCat("it applies to tenant ", tenant);
   }
   if (!policy->parameters.reserved_links.empty()) return "it reserves links";
+  return "";
+}
+
+bool LimitsSending(const Object* policy) {
+  return policy != nullptr && (PolicyOf(*policy).Decides(PolicyDecision::kRates) ||
+                               PolicyOf(*policy).Decides(PolicyDecision::kSendWindows));
+}
+
+std::string TextOf(const Object* policy) {
+  if (policy == nullptr) return "no Policy";
+  return absl::StrCat(ToText(policy->key), " (", Name(PolicyOf(*policy).type), ")");
+}
+
+// Why the tenants' admin may not make this change of the Policies that apply to the tenants of
+// `policy`; empty: it may. Rates and send windows protect other tenants.
+std::string WhyNotSending(const ObjectSet& before, const ObjectSet& after,
+                          const PolicySpec& policy) {
+  for (const std::string& name : policy.tenants) {
+    const ObjectKey tenant{ObjectKind::kTenant, name};
+    const Object* const old = SelectRingPolicy(before, /*id=*/"", before.Find(tenant));
+    const Object* const now = SelectRingPolicy(after, /*id=*/"", after.Find(tenant));
+    if (!LimitsSending(old) && !LimitsSending(now)) continue;
+    if (old != nullptr && now != nullptr && PolicyOf(*old) == PolicyOf(*now)) continue;
+    return absl::StrCat("it changes the rates or send windows of tenant ", name, ", from ",
+                        TextOf(old), " to ", TextOf(now));
+  }
   return "";
 }
 
@@ -67,11 +94,14 @@ absl::Status CheckMayChange(const OperatorRole& caller, const ObjectSet& before,
   for (const ObjectChange& each : change.changes) {
     if (each.kind == ChangeKind::kUnchanged) continue;
     for (const Object* const object : {before.Find(each.key), change.next.Find(each.key)}) {
-      const std::string why = object != nullptr ? WhyNotOwn(caller, *object) : "";
+      if (object == nullptr) continue;
+      std::string why = WhyNotOwn(caller, *object);
+      if (why.empty()) why = WhyNotSending(before, change.next, PolicyOf(*object));
       if (why.empty()) continue;
       return absl::PermissionDeniedError(absl::StrCat(
           TextOf(caller), ", and ", ToText(each.key), " needs an admin: ", why,
-          "; a tenant-admin changes Policies whose selector names only its own tenants"));
+          "; a tenant-admin changes Policies whose selector names only its own tenants, and leaves "
+          "rates and send windows as they are"));
     }
   }
   return absl::OkStatus();

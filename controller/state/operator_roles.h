@@ -4,7 +4,9 @@
 //   tenant-admin   the same, and changes Policies that apply to its tenants only
 //   admin          changes everything
 //
-// A Policy that keeps others off links (`reserved_links`) is not a tenant's to make.
+// A Policy that keeps others off links (`reserved_links`) is not a tenant's to make. Nor is a
+// change of the rates or send windows of its own tenants (`shares`, `time_windows`), which protect
+// others: no Policy that has them may begin to apply to these, cease to, or change.
 //
 // THREAD: any.
 #ifndef MCCS_CONTROLLER_STATE_OPERATOR_ROLES_H_

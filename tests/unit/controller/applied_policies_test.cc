@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "algorithms/algorithm_choice.h"
+#include "controller/objects/policy_selection.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {

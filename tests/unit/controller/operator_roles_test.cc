@@ -85,6 +85,45 @@ TEST_F(OperatorRolesTest, ATenantsAdminReservesNoLinks) {
               HasSubstr("reserves links"));
 }
 
+// They protect other tenants' guarantees.
+TEST_F(OperatorRolesTest, ATenantsAdminTakesNoLimitOffItsTenants) {
+  stored_ = Plan(Policy("limits", "shares", "")).next;
+  EXPECT_THAT(
+      WhyNot(alice_, Policy("own", "fair_flow", "tenants: [team-a]")),
+      AllOf(HasSubstr("alice is tenant-admin of team-a"), HasSubstr("Policy 'own' needs an admin"),
+            HasSubstr("rates or send windows of tenant team-a"),
+            HasSubstr("Policy 'limits' (shares)"), HasSubstr("Policy 'own' (fair_flow)")));
+  EXPECT_THAT(WhyNot(alice_, Policy("own", "shares", "tenants: [team-a]", "channels_per_nic: 2")),
+              HasSubstr("Policy 'limits' (shares)"));
+  EXPECT_EQ(WhyNot(FirstOperator(), Policy("own", "fair_flow", "tenants: [team-a]")), "");
+  EXPECT_EQ(WhyNot(alice_, Policy("own", "algorithm", "tenants: [team-a]", "algorithm: ring")), "")
+      << "it applies in addition";
+}
+
+TEST_F(OperatorRolesTest, ATenantsAdminDeletesOrChangesNoSendWindows) {
+  const std::string windows =
+      Policy("windows", "time_windows", "tenants: [team-a]", "favoured: [team-b]");
+  EXPECT_THAT(WhyNot(alice_, windows), HasSubstr("from no Policy to Policy 'windows'"));
+  stored_ = Plan(windows).next;
+  const absl::StatusOr<PlannedChange> deletion =
+      PlanDelete(stored_, {{ObjectKind::kPolicy, "windows"}});
+  ASSERT_TRUE(deletion.ok()) << deletion.status();
+  const absl::Status denied = CheckMayChange(alice_, stored_, *deletion);
+  EXPECT_TRUE(absl::IsPermissionDenied(denied)) << denied;
+  EXPECT_THAT(denied.message(), HasSubstr("from Policy 'windows' (time_windows) to no Policy"));
+  EXPECT_THAT(
+      WhyNot(alice_, Policy("windows", "time_windows", "tenants: [team-a]", "favoured: [team-a]")),
+      HasSubstr("send windows of tenant team-a"));
+  EXPECT_THAT(WhyNot(alice_, Ring("windows", "tenants: [team-a]")),
+              HasSubstr("send windows of tenant team-a"));
+  EXPECT_EQ(WhyNot(alice_, windows), "") << "unchanged";
+}
+
+TEST_F(OperatorRolesTest, LimitsOfOtherTenantsDoNotBindATenantsAdmin) {
+  stored_ = Plan(Policy("of-b", "time_windows", "tenants: [team-b]", "favoured: [team-a]")).next;
+  EXPECT_EQ(WhyNot(alice_, Ring("own", "tenants: [team-a]")), "");
+}
+
 TEST_F(OperatorRolesTest, AnUnchangedObjectOfOthersIsNoChange) {
   EXPECT_EQ(WhyNot(alice_, Ring("of-b", "tenants: [team-b]")), "");
 }
