@@ -1,6 +1,10 @@
 #include "service/transport/peer_listener.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -13,6 +17,17 @@ namespace {
 constexpr int kMaxAcceptsPerPoll = 64;
 // Handshakes advanced per Poll, for the same reason: many clients may send at once.
 constexpr size_t kMaxAdvancedPerPoll = 64;
+
+// The smallest network that one machine usually has alone: an IPv4 address, or the /64 of an IPv6
+// address.
+std::string NetworkOf(const std::string& address) {
+  in6_addr bytes{};
+  if (inet_pton(AF_INET6, address.c_str(), &bytes) != 1) return address;
+  std::fill(std::begin(bytes.s6_addr) + 8, std::end(bytes.s6_addr), uint8_t{0});
+  char text[INET6_ADDRSTRLEN];
+  inet_ntop(AF_INET6, &bytes, text, sizeof(text));
+  return absl::StrCat(text, "/64");
+}
 
 }  // namespace
 
@@ -39,6 +54,7 @@ std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   for (size_t left = std::min(ready_.size(), kMaxAdvancedPerPoll); left > 0; --left) {
     Advance(static_cast<Pending&>(*ready_.Next()), now, proven);
   }
+  while (proven_.all > limits_.proven) MakeRoom(/*proven=*/true, limits_.proven, now);
   return proven;
 }
 
@@ -61,6 +77,11 @@ void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
   ServerHandshake& handshake = pending.handshake;
   absl::StatusOr<std::unique_ptr<Connection>> connection = handshake.Poll(now);
   if (connection.ok() && *connection == nullptr) {
+    if (!pending.proven && !handshake.peer_host().empty()) {
+      Uncount(pending);
+      pending.proven = true;
+      Count(pending, handshake.peer_host(), handshake.peer_host());
+    }
     if (pending.waits != handshake.awaits_secret()) {
       std::list<Pending>& home = handshake.awaits_secret() ? waiting_ : pending_;
       home.splice(home.end(), pending.waits ? waiting_ : pending_, pending.place);
@@ -90,9 +111,25 @@ void PeerListener::Advance(Pending& pending, MonotonicNs now, std::vector<Peer>&
   Remove(pending);
 }
 
+void PeerListener::Count(Pending& pending, const std::string& network, const std::string& source) {
+  Counts& counts = CountsOf(pending.proven);
+  pending.network = counts.networks.try_emplace(network).first;
+  pending.source = pending.network->second.sources.try_emplace(source).first;
+  ++counts.all;
+  ++pending.network->second.all;
+  ++pending.source->second;
+}
+
+void PeerListener::Uncount(const Pending& pending) {
+  Counts& counts = CountsOf(pending.proven);
+  SourceNetwork& network = pending.network->second;
+  --counts.all;
+  if (--pending.source->second == 0) network.sources.erase(pending.source);
+  if (--network.all == 0) counts.networks.erase(pending.network);
+}
+
 void PeerListener::Remove(Pending& pending) {
-  const auto count = count_.find(pending.handshake.source());
-  if (--count->second == 0) count_.erase(count);
+  Uncount(pending);
   (pending.waits ? waiting_ : pending_).erase(pending.place);
 }
 
@@ -120,29 +157,41 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     added.place = std::prev(pending_.end());
     added.handshake.SetWaker(&added);
     added.List();
-    ++count_[added.handshake.source()];
-    if (pending() > limits_.pending) MakeRoom(now);
+    Count(added, NetworkOf(added.handshake.source()), added.handshake.source());
+    if (unproven_.all > limits_.pending) MakeRoom(/*proven=*/false, limits_.pending, now);
   }
 }
 
-void PeerListener::MakeRoom(MonotonicNs now) {
-  const auto most =
-      std::max_element(count_.begin(), count_.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  const std::string source = most->first;
+template <typename Condition>
+PeerListener::Pending* PeerListener::FindOldest(Condition condition) {
   for (std::list<Pending>* handshakes : {&waiting_, &pending_}) {
-    const auto oldest = std::ranges::find_if(
-        *handshakes, [&](const Pending& each) { return each.handshake.source() == source; });
-    if (oldest == handshakes->end()) continue;
-    counters_.displaced.Add(1);
-    warnings_.Write(source,
-                    absl::StrCat("port ", listener_->local().port, ": more than ", limits_.pending,
-                                 " connections wait for their handshake, most of them from ",
-                                 source, "; dropped the oldest one from there"),
-                    now);
-    Remove(*oldest);
-    return;
+    const auto found = std::ranges::find_if(*handshakes, condition);
+    if (found != handshakes->end()) return &*found;
   }
+  return nullptr;
+}
+
+void PeerListener::MakeRoom(bool proven, size_t limit, MonotonicNs now) {
+  size_t most = 0;
+  for (const auto& [name, network] : CountsOf(proven).networks) most = std::max(most, network.all);
+  const Networks::iterator network =
+      FindOldest([&](const Pending& each) {
+        return each.proven == proven && each.network->second.all == most;
+      })->network;
+  most = 0;
+  for (const auto& [address, count] : network->second.sources) most = std::max(most, count);
+  Pending* const oldest = FindOldest([&](const Pending& each) {
+    return each.proven == proven && each.network == network && each.source->second == most;
+  });
+  counters_.displaced.Add(1);
+  const std::string& source = oldest->source->first;
+  warnings_.Write(network->first,
+                  absl::StrCat("port ", listener_->local().port, ": more than ", limit,
+                               proven ? " connections of the cluster's hosts" : " connections",
+                               " wait for their handshake, most of them from ", source,
+                               "; dropped the oldest one from there"),
+                  now);
+  Remove(*oldest);
 }
 
 std::optional<MonotonicNs> PeerListener::NextDeadline() const {

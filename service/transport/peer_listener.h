@@ -7,6 +7,11 @@
 // connections displaces only its own. One address may have all of them: the daemons of a lab share
 // one, and a busy host opens hundreds of lanes before this host has a roster.
 //
+// Handshakes whose certificate has proven a host have places of their own, by host, so that no
+// stranger displaces them, from however many addresses. The other ones count by network: an IPv4
+// address, or the /64 of an IPv6 address, since one machine has all of these; within the network
+// with most, by address.
+//
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_PEER_LISTENER_H_
 #define MCCS_SERVICE_TRANSPORT_PEER_LISTENER_H_
@@ -31,7 +36,8 @@ namespace mccs {
 
 struct PeerListenerLimits {
   ServerTimeouts timeouts;
-  size_t pending = 1024;  // handshakes at a time
+  size_t pending = 1024;  // handshakes at a time that have proven no host
+  size_t proven = 1024;   // those that have
 };
 
 // An authenticated connection, and the secret used. The lookup may return another secret by the
@@ -68,6 +74,18 @@ class PeerListener final {
   size_t pending() const { return pending_.size() + waiting_.size(); }
 
  private:
+  // Handshakes by address.
+  using Sources = std::map<std::string, size_t>;
+  struct SourceNetwork {
+    size_t all = 0;
+    Sources sources = {};
+  };
+  using Networks = std::map<std::string, SourceNetwork>;
+  // For proven ones, the host is the network and the address.
+  struct Counts {
+    size_t all = 0;
+    Networks networks = {};
+  };
   // A turn costs nothing for handshakes without work.
   struct Pending : ReadyList::Member {
     template <typename... Arguments>
@@ -76,14 +94,24 @@ class PeerListener final {
     ServerHandshake handshake;
     std::list<Pending>::iterator place;
     bool waits = false;  // in waiting_
+    bool proven = false;
+    Networks::iterator network;  // where it is counted
+    Sources::iterator source;
   };
 
   void AcceptNew(MonotonicNs now);
   void ListLate(MonotonicNs now);
   void Advance(Pending& pending, MonotonicNs now, std::vector<Peer>& proven);
-  // Drops the oldest handshake of the address that has most.
-  void MakeRoom(MonotonicNs now);
+  // Drops the oldest handshake of the address that has most, or of the host. Of equal ones, the
+  // oldest: a new one has time to prove its host.
+  void MakeRoom(bool proven, size_t limit, MonotonicNs now);
+  void Count(Pending& pending, const std::string& network, const std::string& source);
+  void Uncount(const Pending& pending);
   void Remove(Pending& pending);
+  // The longest waiting that is so; then the oldest other one. Null: none.
+  template <typename Condition>
+  Pending* FindOldest(Condition condition);
+  Counts& CountsOf(bool proven) { return proven ? proven_ : unproven_; }
 
   std::unique_ptr<Listener> listener_;
   const SecretLookup lookup_;
@@ -95,10 +123,10 @@ class PeerListener final {
   PeerListenerCounters uncounted_;
   PeerListenerCounters& counters_;
   ReadyList ready_;
-  std::list<Pending> waiting_;           // for a secret; the longest waiting first
-  std::list<Pending> pending_;           // the others, the oldest first
-  MonotonicNs due_ = kNever;             // no deadline of pending_ is earlier
-  std::map<std::string, size_t> count_;  // of both, by address
+  std::list<Pending> waiting_;  // for a secret; the longest waiting first
+  std::list<Pending> pending_;  // the others, the oldest first
+  MonotonicNs due_ = kNever;    // no deadline of pending_ is earlier
+  Counts proven_, unproven_;    // of both
   bool accept_failed_ = false;
   bool marked_ = false;
 };

@@ -359,6 +359,47 @@ TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddress) {
   EXPECT_EQ(peers_.size(), 1u);
 }
 
+// A machine has all addresses of a /64.
+TEST_F(HandshakeTest, ManyAddressesOfANetworkDisplaceNoOther) {
+  Restart({.timeouts = {}, .pending = 8});
+  secrets_.clear();
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerMs);
+  Flood("client", 2);
+  for (int i = 1; i <= 20; ++i) outsiders_.push_back(Dial("fd00:0:0:1::" + std::to_string(i)));
+  Run(nullptr, kNsPerMs);
+  EXPECT_EQ(server_->pending(), 8u);
+  EXPECT_EQ(counters_.displaced.value(), 15u);
+  secrets_[CommId(42)] = kSecret;
+  server_->RetryLookup(CommId(42));
+  Run(client.get(), kNsPerMs);
+  EXPECT_EQ(peers_.size(), 1u) << "the client's first connection is open";
+}
+
+// Else the first address in alphabetical order would never get a connection.
+TEST_F(HandshakeTest, OfAddressesWithEquallyManyTheOldestIsDisplaced) {
+  Restart({.timeouts = {}, .pending = 8});
+  for (int i = 7; i >= 0; --i) {
+    outsiders_.push_back(Dial("outsider-" + std::to_string(i)));
+    Run(nullptr, kNsPerMs);
+  }
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerMs);
+  EXPECT_EQ(counters_.displaced.value(), 1u);
+  EXPECT_EQ(peers_.size(), 1u);
+  EXPECT_TRUE(log_.Contains("most of them from outsider-7;"));
+}
+
+// Hosts of one rack may share a /64.
+TEST_F(HandshakeTest, AFloodDisplacesNoOtherAddressOfItsNetwork) {
+  Restart({.timeouts = {}, .pending = 8});
+  Flood("fd00:0:0:1::1", 2);
+  Flood("fd00:0:0:1::2", 30);
+  EXPECT_EQ(server_->pending(), 8u);
+  EXPECT_TRUE(log_.Contains("most of them from fd00:0:0:1::2;"));
+  EXPECT_FALSE(log_.Contains("most of them from fd00:0:0:1::1;"));
+}
+
 TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   for (int i = 0; i < 3 * LimitedWarnings::kPerMinute; ++i) {
     DialAndSay("GET", "outsider");

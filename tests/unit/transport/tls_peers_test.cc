@@ -41,15 +41,15 @@ class TlsPeersTest : public testing::Test {
     return *std::move(peers);
   }
 
-  void Serve(PeerSecurity* security) {
+  void Serve(PeerSecurity* security, const PeerListenerLimits& limits = {}) {
     server_ = std::make_unique<PeerListener>(
         *network_.HostNetwork("server").Listen({.host = "", .port = 7400}),
-        [](const Preamble&) { return std::optional<Secret>(kSecret); }, server_random_, log_,
-        PeerListenerLimits{}, security, &counters_);
+        [this](const Preamble&) { return secret_; }, server_random_, log_, limits, security,
+        &counters_);
   }
 
-  std::unique_ptr<Connection> Dial() {
-    return *network_.HostNetwork("client").Connect({.host = "server", .port = 7400}, {});
+  std::unique_ptr<Connection> Dial(const std::string& from = "client") {
+    return *network_.HostNetwork(from).Connect({.host = "server", .port = 7400}, {});
   }
 
   // Makes a handshake of a client; server and client results are in peers_ and result_.
@@ -127,6 +127,7 @@ class TlsPeersTest : public testing::Test {
   const std::unique_ptr<TlsPeers> h1_ = PeersOf(cluster_.Host("h1"));
   const std::unique_ptr<TlsPeers> h2_ = PeersOf(cluster_.Host("h2"));
   PeerListenerCounters counters_;
+  std::optional<Secret> secret_ = kSecret;  // that the server knows
   std::unique_ptr<PeerListener> server_;
   std::unique_ptr<ClientHandshake> client_;
   absl::StatusOr<std::unique_ptr<Connection>> result_ = nullptr;
@@ -201,6 +202,37 @@ TEST_F(TlsPeersTest, ReadsWhatThePeerSentBeforeAFailedWrite) {
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(std::string(received, *got), text);
   EXPECT_TRUE(absl::IsUnavailable(client->Read({&piece, 1}).status()));
+}
+
+// They come from many addresses, each with fewer connections than the host.
+TEST_F(TlsPeersTest, StrangersDisplaceNoProvenHost) {
+  secret_.reset();
+  Serve(h2_.get(), {.timeouts = {}, .pending = 8, .proven = 3});
+  std::vector<std::unique_ptr<ClientHandshake>> clients;
+  const auto connect = [&] {
+    Connect(h1_.get());
+    clients.push_back(std::move(client_));
+  };
+  for (int i = 0; i < 3; ++i) connect();
+  std::vector<std::unique_ptr<Connection>> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(Dial("10.0.0." + std::to_string(i + 1)));
+  Run(10 * kNsPerMs);
+  EXPECT_EQ(server_->pending(), 3u + 8u);
+  EXPECT_EQ(counters_.displaced.value(), 12u);
+  EXPECT_FALSE(log_.Contains("most of them from h1"));
+  connect();
+  EXPECT_EQ(counters_.displaced.value(), 12u + 2u) << "a stranger, and then one of the host's";
+  EXPECT_TRUE(
+      log_.Contains("more than 3 connections of the cluster's hosts wait for their "
+                    "handshake, most of them from h1"));
+  secret_ = kSecret;
+  server_->RetryLookup(CommId(42));
+  for (size_t i = 1; i < clients.size(); ++i) {
+    client_ = std::move(clients[i]);
+    Run(10 * kNsPerMs);
+    EXPECT_TRUE(result_.ok() && *result_ != nullptr) << i << ": " << result_.status();
+  }
+  EXPECT_EQ(peers_.size(), 3u);
 }
 
 TEST_F(TlsPeersTest, LanesStayPlain) {
