@@ -77,7 +77,7 @@ HostStorage::Held HostStorage::HeldBy(const std::string& host) const {
 
 absl::Status HostStorage::CheckBytes(const std::string& host, size_t before, size_t bytes) const {
   const size_t all = HeldBy(host).bytes - before + bytes;
-  // What shrinks is stored in any case.
+  // A message that is not larger than the one before is always stored.
   if (all <= kMaxHostBytes || bytes <= before) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("host ", host, ": its communicators and reports would take ", all,
