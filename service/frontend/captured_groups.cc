@@ -1,11 +1,11 @@
 #include "service/frontend/captured_groups.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/address_range.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -83,18 +83,25 @@ absl::Status CapturedGroups::Commit() {
     slot.groups.push_back(pending_group_.get());
   }
   calls_ += pending_group_->calls.size();
-  groups_.push_back(std::move(pending_group_));
+  ++size_;
+  groups_[pending_group_->capture].push_back(std::move(pending_group_));
   return absl::OkStatus();
 }
 
 void CapturedGroups::Release(uint64_t capture) {
+  const auto of_capture = groups_.find(capture);
+  if (of_capture == groups_.end()) return;
   std::erase_if(slots_, [&](const auto& slot) { return slot.second.capture == capture; });
-  for (const auto& group : groups_) group->released |= group->capture == capture;
-  std::erase_if(groups_, [&](const std::unique_ptr<Group>& group) {
-    const bool gone = group->released && !group->running;
-    if (gone) calls_ -= group->calls.size();
-    return gone;
-  });
+  for (std::unique_ptr<Group>& group : of_capture->second) {
+    if (group->running) {
+      group->released = true;
+      released_.push_back(std::move(group));
+    } else {
+      calls_ -= group->calls.size();
+      --size_;
+    }
+  }
+  groups_.erase(of_capture);
 }
 
 // ---- Replays ------------------------------------------------------------------------------------
@@ -122,7 +129,9 @@ bool CapturedGroups::IsReached(const Group& group) const {
 }
 
 absl::Status CapturedGroups::Start(Group& group) {
-  if (group.running) {
+  const bool in_use = std::ranges::any_of(
+      group.places, [&](const Place& place) { return slots_in_use_.test(place.slot); });
+  if (in_use) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", caller_.rank.value(),
                      " launches a captured call again while it runs; launch a graph's instances "
@@ -134,9 +143,19 @@ absl::Status CapturedGroups::Start(Group& group) {
         "rank ", caller_.rank.value(), " replays a captured call whose buffer was freed or ",
         "deregistered: ", std::string(status.message())));
   }
-  for (const Place& place : group.places) region_.captured_ready[place.slot].store(0);
+  for (const Place& place : group.places) {
+    region_.captured_ready[place.slot].store(0);
+    slots_in_use_.set(place.slot);
+  }
   group.running = true;
-  running_.push_back(&group);
+  ++running_;
+  if (!group.collectives.empty()) {
+    next_.insert(FindNext(group.first_key), Next{.key = group.first_key, .group = &group});
+  }
+  if (!group.messages.empty()) {
+    with_messages_.insert(FindWithMessage(group.messages.data()), &group);
+    untaken_.push_back(&group);
+  }
   return absl::OkStatus();
 }
 
@@ -149,11 +168,9 @@ absl::Status CapturedGroups::Resolve(Group& group) const {
       message.kernel = queues_.ForMessages(kernel);
       continue;
     }
-    Collective& call = group.collectives.emplace_back();
-    MCCS_ASSIGN_OR_RETURN(static_cast<ResolvedCollective&>(call),
-                          ResolveCollective(record, caller_, buffers_));
+    ResolvedCollective& call = group.collectives.emplace_back();
+    MCCS_ASSIGN_OR_RETURN(call, ResolveCollective(record, caller_, buffers_));
     call.kernel = kernel;
-    call.key = group.first_key + group.collectives.size() - 1;
   }
   return absl::OkStatus();
 }
@@ -165,85 +182,93 @@ void CapturedGroups::ReleaseBuffers(Group& group) {
   group.complete_collectives = group.taken_messages = group.complete_messages = 0;
 }
 
-uint64_t CapturedGroups::NextKey(uint64_t after) const {
-  uint64_t next = 0;
-  for (const Group* group : running_) {
-    if (group->complete_collectives == group->collectives.size()) continue;
-    const uint64_t key = group->collectives[group->complete_collectives].key;
-    if (key > after && (next == 0 || key < next)) next = key;
-  }
-  return next;
+std::vector<CapturedGroups::Next>::const_iterator CapturedGroups::FindNext(uint64_t key) const {
+  return std::ranges::lower_bound(next_, key, {}, &Next::key);
 }
 
-CapturedGroups::Group* CapturedGroups::RunningAt(uint64_t key) const {
-  for (Group* group : running_) {
-    if (group->complete_collectives < group->collectives.size() &&
-        group->collectives[group->complete_collectives].key == key) {
-      return group;
-    }
-  }
-  return nullptr;
+uint64_t CapturedGroups::NextKey(uint64_t after) const {
+  const auto next = FindNext(after + 1);
+  return next == next_.end() ? 0 : next->key;
 }
 
 const PostedOperation* CapturedGroups::Front(uint64_t key) const {
-  const Group* group = RunningAt(key);
-  return group == nullptr ? nullptr : &group->collectives[group->complete_collectives];
+  const auto next = FindNext(key);
+  if (next == next_.end() || next->key != key) return nullptr;
+  return &next->group->collectives[next->group->complete_collectives];
 }
 
 void CapturedGroups::Complete(uint64_t key) {
-  Group* group = RunningAt(key);
-  ++group->complete_collectives;
-  EndIfDone(*group);
-}
-
-bool CapturedGroups::has_messages() const {
-  return std::any_of(running_.begin(), running_.end(), [](const Group* group) {
-    return group->complete_messages < group->messages.size();
-  });
+  const auto next = next_.begin() + (FindNext(key) - next_.cbegin());
+  Group& group = *next->group;
+  if (++group.complete_collectives < group.collectives.size()) {
+    ++next->key;  // No other group has keys between those of this one: the order stays.
+    return;
+  }
+  next_.erase(next);
+  EndIfDone(group);
 }
 
 const PostedMessage* CapturedGroups::TakeMessage() {
-  for (Group* group : running_) {
-    if (group->taken_messages < group->messages.size()) {
-      return &group->messages[group->taken_messages++];
-    }
-  }
-  return nullptr;
+  if (untaken_.empty()) return nullptr;
+  Group& group = *untaken_.front();
+  const PostedMessage* const message = &group.messages[group.taken_messages++];
+  if (group.taken_messages == group.messages.size()) untaken_.erase(untaken_.begin());
+  return message;
+}
+
+std::vector<CapturedGroups::Group*>::const_iterator CapturedGroups::FindWithMessage(
+    const PostedMessage* address) const {
+  return std::ranges::partition_point(with_messages_, [&](const Group* group) {
+    const PostedMessage* const end = group->messages.data() + group->messages.size();
+    return !std::less<>()(address, end);
+  });
 }
 
 bool CapturedGroups::CompleteMessage(const PostedMessage& message) {
-  for (Group* group : running_) {
-    const AddressRange own{reinterpret_cast<uintptr_t>(group->messages.data()),
-                           group->messages.size() * sizeof(ResolvedMessage)};
-    if (!own.Contains(reinterpret_cast<uintptr_t>(&message))) continue;
-    ++group->complete_messages;
-    EndIfDone(*group);
-    return true;
+  const auto found = FindWithMessage(&message);
+  if (found == with_messages_.end() || std::less<>()(&message, (*found)->messages.data())) {
+    return false;
   }
-  return false;
+  Group& group = **found;
+  if (++group.complete_messages == group.messages.size()) {
+    with_messages_.erase(found);
+    EndIfDone(group);
+  }
+  return true;
 }
 
 void CapturedGroups::EndIfDone(Group& group) {
-  if (group.complete_collectives < group.collectives.size() ||
-      group.complete_messages < group.messages.size()) {
-    return;
+  if (group.complete_collectives == group.collectives.size() &&
+      group.complete_messages == group.messages.size()) {
+    End(group);
   }
+}
+
+void CapturedGroups::End(Group& group) {
   group.running = false;
+  --running_;
   ReleaseBuffers(group);
-  std::erase(running_, &group);
   for (const Place& place : group.places) {
+    slots_in_use_.reset(place.slot);
     wire::RaiseFence(region_.captured_done[place.slot], wire::kCapturedDone);
     queues_.RingCaptured(place.slot);
   }
-  if (group.released) Release(group.capture);
+  if (!group.released) return;
+  calls_ -= group.calls.size();
+  --size_;
+  std::erase_if(released_, [&](const auto& released) { return released.get() == &group; });
 }
 
 void CapturedGroups::Drop() {
   pending_group_.reset();
-  running_.clear();
+  next_.clear();
+  untaken_.clear();
+  with_messages_.clear();
+  slots_in_use_.reset();
   slots_.clear();
   groups_.clear();
-  calls_ = 0;
+  released_.clear();
+  running_ = size_ = calls_ = 0;
 }
 
 }  // namespace mccs

@@ -8,6 +8,9 @@
 //                              ▼                              ▼
 // clang-format on
 //
+// A slot has at most one running group, so a rank has at most kCapturedSlots. A tenant can write
+// the words at any time: a group of a slot whose group runs fails the rank.
+//
 // An idle group does not hold its buffers: a program may free them before its graphs, and a
 // release waits for the last holder of a buffer. So each run resolves the buffers again, and a run
 // after the release fails with an error message.
@@ -19,12 +22,14 @@
 #ifndef MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
 #define MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/shim_wire.h"
@@ -50,15 +55,16 @@ class CapturedGroups {
   // The groups of the capture are not replayed any more.
   void Release(uint64_t capture);
 
-  size_t size() const { return groups_.size(); }
-  bool running() const { return !running_.empty(); }
-  bool has_messages() const;
+  // Groups, also those that are released and still run.
+  size_t size() const { return size_; }
+  bool running() const { return running_ > 0; }
+  bool has_messages() const { return !with_messages_.empty(); }
 
   // Starts the groups that their streams have reached. kInvalidArgument, kFailedPrecondition: the
   // tenant's error.
   absl::Status StartReached();
 
-  // The smallest key above `after` of a collective that is next in its group; 0: none.
+  // The smallest key above `after` of a collective that is next in its running group; 0: none.
   uint64_t NextKey(uint64_t after) const;
   // Null: the group has not reached it. LIFETIME: until Complete, or Drop.
   const PostedOperation* Front(uint64_t key) const;
@@ -74,9 +80,6 @@ class CapturedGroups {
   void Drop();
 
  private:
-  struct Collective : ResolvedCollective {
-    uint64_t key = 0;
-  };
   // The slot by which one stream of the group reports that it has reached the group.
   struct Place {
     uint32_t slot = 0;
@@ -91,7 +94,7 @@ class CapturedGroups {
     bool running = false;
     bool released = false;
     // State of the current run:
-    std::vector<Collective> collectives;
+    std::vector<ResolvedCollective> collectives;
     std::vector<ResolvedMessage> messages;
     size_t complete_collectives = 0;
     size_t taken_messages = 0;
@@ -101,6 +104,11 @@ class CapturedGroups {
     uint64_t capture = 0;
     std::vector<Group*> groups;  // group n is at n - 1
   };
+  struct Next {
+    uint64_t key = 0;
+    Group* group = nullptr;
+  };
+  using Groups = std::vector<std::unique_ptr<Group>>;
 
   absl::Status Accept(uint64_t capture, const wire::WorkRecord& record);
   absl::Status AddPlace(uint64_t capture, const wire::WorkRecord& record);
@@ -112,7 +120,11 @@ class CapturedGroups {
   bool IsReached(const Group& group) const;
   absl::Status Start(Group& group);
   void EndIfDone(Group& group);
-  Group* RunningAt(uint64_t key) const;
+  void End(Group& group);
+  // The entry of `key`, or where it would be.
+  std::vector<Next>::const_iterator FindNext(uint64_t key) const;
+  // The entry of the running group whose messages include that at `address`, or where it would be.
+  std::vector<Group*>::const_iterator FindWithMessage(const PostedMessage* address) const;
 
   const CallingRank& caller_;
   const BufferRegistry& buffers_;
@@ -124,8 +136,16 @@ class CapturedGroups {
   uint64_t last_key_ = 0;
   size_t calls_ = 0;
   std::map<uint32_t, Slot> slots_;
-  std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<Group*> running_;  // in the order of their start
+  absl::flat_hash_map<uint64_t, Groups> groups_;  // by capture
+  Groups released_;                               // and running
+  size_t size_ = 0;                               // of both
+
+  // Running groups. Turns look into these, so they must not iterate over all of them.
+  size_t running_ = 0;
+  std::bitset<wire::kCapturedSlots> slots_in_use_;
+  std::vector<Next> next_;             // of incomplete collectives, by key
+  std::vector<Group*> untaken_;        // those with messages to take, in the order of their start
+  std::vector<Group*> with_messages_;  // those with incomplete messages, by their address
 };
 
 }  // namespace mccs

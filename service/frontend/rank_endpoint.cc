@@ -54,14 +54,15 @@ absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   if (collective_count_ == 0 && !record_error_.ok()) return record_error_;  // else likewise
   if (AwaitsStreams() && HaveReached(sequence_)) return &messages_[taken_messages_++];
   if (captured_.size() == 0) return nullptr;
+  if (const PostedMessage* const message = captured_.TakeMessage()) return message;
   MCCS_RETURN_IF_ERROR(captured_.StartReached());
   return captured_.TakeMessage();
 }
 
-absl::StatusOr<uint64_t> RankEndpoint::NextCaptured(uint64_t after) {
+absl::StatusOr<uint64_t> RankEndpoint::PollCaptured() {
   if (captured_.size() == 0) return 0;
   MCCS_RETURN_IF_ERROR(captured_.StartReached());
-  return captured_.NextKey(after);
+  return captured_.NextKey(0);
 }
 
 void RankEndpoint::Complete() {

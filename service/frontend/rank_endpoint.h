@@ -57,7 +57,8 @@ class RankEndpoint final : public RankPort {
   bool HasMessages() const override { return !messages_.empty() || captured_.has_messages(); }
   size_t ReplayableGroups() const override { return captured_.size(); }
   bool HasCaptured() const override { return captured_.running(); }
-  absl::StatusOr<uint64_t> NextCaptured(uint64_t after) override;
+  absl::StatusOr<uint64_t> PollCaptured() override;
+  uint64_t NextCaptured(uint64_t after) const override { return captured_.NextKey(after); }
   const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
   uint64_t WindowChanges() const override { return windows_.changes(); }

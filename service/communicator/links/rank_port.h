@@ -117,10 +117,12 @@ class CollectivePort {
   virtual size_t ReplayableGroups() const = 0;
   // Streams wait for captured work that they have reached.
   virtual bool HasCaptured() const = 0;
-  // The smallest key above `after` of a collective that the streams have reached and that is next
-  // in its group; 0: none. Errors as for Front().
-  virtual absl::StatusOr<uint64_t> NextCaptured(uint64_t after) = 0;
-  // The collective with that key if the streams have reached it and it is next; else null.
+  // Finds the captured work that the streams have reached since the last call. Returns the smallest
+  // key of a collective that is found and next in its group; 0: none. Errors as for Front().
+  virtual absl::StatusOr<uint64_t> PollCaptured() = 0;
+  // The smallest such key above `after`; 0: none.
+  virtual uint64_t NextCaptured(uint64_t after) const = 0;
+  // The collective with that key if it is found and next; else null.
   // LIFETIME: until CompleteCaptured() or OnReleased().
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;

@@ -92,9 +92,12 @@ void OperationLoop::SwitchTo(const Strategy& strategy, LaneSet& lanes) {
 absl::StatusOr<bool> OperationLoop::Poll() {
   const int64_t before = plan_cost();
   plan_cost_end_ = before + kPlanCostPerTurn;
+  captured_left_ = std::max(kCapturedPerTurn, ranks_.size());
   absl::StatusOr<bool> moved = Advance();
   WorkOnPlans();  // for estimates
-  if (moved.ok()) *moved |= plan_cost() > before || plans_->has_work();
+  if (moved.ok()) {
+    *moved |= plan_cost() > before || plans_->has_work() || (captured_after_ != 0 && !running());
+  }
   if (!moved.ok()) {
     Stop();
   } else if (*moved && running() && has_quota()) {
@@ -153,14 +156,36 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
     if (started) return true;
   }
-  MCCS_ASSIGN_OR_RETURN(uint64_t key, NextCaptured(0));
-  if (key != 0) order_.Request();
+  MCCS_ASSIGN_OR_RETURN(const bool started, TryStartCaptured());
+  if (started) return true;
+  return posted_first ? false : TryStart(kPosted);
+}
+
+// A tenant chooses how many captured collectives some of its ranks have reached and others have
+// not.
+absl::StatusOr<bool> OperationLoop::TryStartCaptured() {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t first, PollCaptured());
+  uint64_t after = std::exchange(captured_after_, 0);
+  if (first == 0) return false;
+  order_.Request();
+  uint64_t key = after == 0 ? first : NextCaptured(after);
+  if (key == 0) {  // Those that were left are complete.
+    after = 0;
+    key = first;
+  }
   while (key != 0) {
+    if (captured_left_ < ranks_.size()) {
+      captured_after_ = after;
+      return false;
+    }
+    captured_left_ -= ranks_.size();
+    captured_looks_ += static_cast<int64_t>(ranks_.size());
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(key));
     if (started) return true;
-    MCCS_ASSIGN_OR_RETURN(key, NextCaptured(key));
+    after = key;
+    key = NextCaptured(after);
   }
-  return posted_first ? false : TryStart(kPosted);
+  return false;
 }
 
 static_assert(kMaxPostedAhead == kMaxRunningOperations,
@@ -243,11 +268,21 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
 }
 
 // Over all local ranks: a captured collective counts once any of them has reached it.
-absl::StatusOr<uint64_t> OperationLoop::NextCaptured(uint64_t after) const {
+absl::StatusOr<uint64_t> OperationLoop::PollCaptured() const {
   uint64_t next = 0;
   for (const LocalRank& local : ranks_) {
     if (local.port == nullptr) continue;
-    MCCS_ASSIGN_OR_RETURN(const uint64_t key, local.port->NextCaptured(after));
+    MCCS_ASSIGN_OR_RETURN(const uint64_t key, local.port->PollCaptured());
+    if (key != 0 && (next == 0 || key < next)) next = key;
+  }
+  return next;
+}
+
+uint64_t OperationLoop::NextCaptured(uint64_t after) const {
+  uint64_t next = 0;
+  for (const LocalRank& local : ranks_) {
+    if (local.port == nullptr) continue;
+    const uint64_t key = local.port->NextCaptured(after);
     if (key != 0 && (next == 0 || key < next)) next = key;
   }
   return next;
@@ -449,8 +484,8 @@ OperationLoop::LocalRankStatus OperationLoop::LocalStatus() const {
   };
   LocalRankStatus local_status = called(running() ? running_.front()->key : kPosted);
   if (!local_status.call.empty()) return local_status;
-  const auto captured = NextCaptured(0);
-  return captured.ok() && *captured != 0 ? called(*captured) : local_status;
+  const uint64_t captured = NextCaptured(0);
+  return captured != 0 ? called(captured) : local_status;
 }
 
 absl::Status OperationLoop::CheckOtherLanes() const {

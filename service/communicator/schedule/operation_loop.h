@@ -80,6 +80,9 @@ class OperationLoop {
   // kBytesPerTurn.
   static constexpr int kOperationsPerTurn = 8;
   static constexpr uint64_t kBytesPerTurn = 128 << 10;
+  // Looks at captured collectives of local ranks, at most this many together per call of Poll, or
+  // one key of all ranks. The next calls continue with larger keys.
+  static constexpr size_t kCapturedPerTurn = 1024;
   // Operations overlap while their buffers, over all local ranks, have at most this many bytes
   // together: larger ones use all bandwidth alone.
   static constexpr uint64_t kMaxOverlappingBytes = 1 << 20;
@@ -99,9 +102,11 @@ class OperationLoop {
     return former_plan_cost_ + plans_->cost() + executor_->loaded_bytes() * kCostPerLoadedByte;
   }
 
-  // plan_cost(), and that of each program in each turn in which its operation ran.
+  // plan_cost(), that of each program in each turn in which its operation ran, and that of each
+  // look at a captured collective.
   int64_t cost() const {
-    return plan_cost() + former_poll_cost_ + executor_->polled_programs() * kCostPerProgram;
+    return plan_cost() + former_poll_cost_ + executor_->polled_programs() * kCostPerProgram +
+           captured_looks_ * kCostPerCaptured;
   }
 
   // The progress of the local ranks in the current or next operation.
@@ -158,12 +163,16 @@ class OperationLoop {
   static constexpr int64_t kCostPerLoadedByte = 10;
   // About 0.1 µs.
   static constexpr int64_t kCostPerProgram = 1 << 10;
+  static constexpr int64_t kCostPerCaptured = 1 << 10;
 
   // The tenant's quota limits its operations.
   bool has_quota() const { return account_ != nullptr && account_->HasOperationQuota(); }
   absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> AfterPoll(absl::StatusOr<bool> moved);
   absl::StatusOr<bool> TryStart();
+  // Starts the first captured collective that is ready and allowed, of those that the turn allows
+  // to look at.
+  absl::StatusOr<bool> TryStartCaptured();
   // Starts the collective if it is ready and allowed.
   absl::StatusOr<bool> TryStart(uint64_t key);
   // Starts the next posted collective beside those that run, if it may overlap them.
@@ -174,7 +183,10 @@ class OperationLoop {
   bool HasNextCall(const LocalRank& local) const;
   bool ConflictsWith(const Running& running) const;
   absl::StatusOr<Reached> CheckReached(uint64_t key);
-  absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
+  // The smallest key that any local rank has reached; 0: none.
+  absl::StatusOr<uint64_t> PollCaptured() const;
+  // Likewise above `after`, of those that PollCaptured has found.
+  uint64_t NextCaptured(uint64_t after) const;
   // A posted call is that at `position`; 0 is the oldest.
   absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key,
                                                 size_t position) const;
@@ -221,7 +233,10 @@ class OperationLoop {
   // Oldest first. Their addresses are stable, and they are used again.
   std::vector<std::unique_ptr<Running>> running_;
   std::vector<std::unique_ptr<Running>> unused_;
-  uint64_t last_key_ = kPosted;                // of the operation that started last
+  uint64_t last_key_ = kPosted;  // of the operation that started last
+  uint64_t captured_after_ = 0;  // key at which TryStartCaptured stopped; 0: none
+  size_t captured_left_ = 0;     // of kCapturedPerTurn, in this turn
+  int64_t captured_looks_ = 0;
   OperationSignature signature_;               // found by CheckReached
   std::vector<const PostedOperation*> calls_;  // likewise, by LocalIndex
   // For an operation delayed by its tenant's quota.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,85 @@ TEST_F(ManyCallsTest, OnePollStartsNoCallAfterALimitedNumberOfBytes) {
   // Each reads three inputs and writes three outputs.
   constexpr uint64_t kCallBytes = OperationLoop::kBytesPerTurn / 2;
   EXPECT_EQ(CallsOfOnePoll(kCallBytes / (2 * kRanks * sizeof(int32_t)) + 1), 2u);
+}
+
+// ---- Captured collectives -----------------------------------------------------------------------
+
+// A rank whose streams have reached captured collectives 1 to `reached`, of which it has completed
+// those in `complete`.
+class CapturedPort final : public IdlePort {
+ public:
+  bool HasCaptured() const override { return reached > complete.size(); }
+  absl::StatusOr<uint64_t> PollCaptured() override { return NextCaptured(0); }
+  uint64_t NextCaptured(uint64_t after) const override {
+    ++lookups;
+    do {
+      ++after;
+    } while (complete.contains(after));
+    return after <= reached ? after : 0;
+  }
+  const PostedOperation* Captured(uint64_t key) override {
+    ++lookups;
+    return key <= reached && !complete.contains(key) ? &call : nullptr;
+  }
+  void CompleteCaptured(uint64_t key) override { complete.insert(key); }
+
+  PostedOperation call;
+  uint64_t reached = 0;
+  std::set<uint64_t> complete;
+  mutable uint64_t lookups = 0;
+};
+
+class CapturedCallsTest : public OperationLoopTest {
+ protected:
+  static constexpr uint64_t kReached = 1000;
+
+  CapturedCallsTest() {
+    for (size_t i = 0; i < captured_.size(); ++i) {
+      captured_[i].call = {.kind = OpKind::kAllReduce,
+                           .type = DataType::kInt32,
+                           .root = Rank(0),
+                           .count = kCount,
+                           .input = SpanOf(ports_[i].input),
+                           .output = SpanOf(ports_[i].output),
+                           .options = {}};
+      ranks_[i].port = &captured_[i];
+    }
+    captured_[0].reached = kReached;
+  }
+
+  uint64_t Lookups() const {
+    uint64_t lookups = 0;
+    for (const CapturedPort& port : captured_) lookups += port.lookups;
+    return lookups;
+  }
+
+  std::vector<CapturedPort> captured_ = std::vector<CapturedPort>(kRanks);
+};
+
+// A tenant chooses how many captured collectives one rank has reached and the others have not.
+TEST_F(CapturedCallsTest, OnePollLooksAtALimitedNumber) {
+  uint64_t before = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    ASSERT_TRUE(loop_->Poll().ok());
+    EXPECT_LE(Lookups() - before, 3 * 1024u);
+    before = Lookups();
+  }
+  EXPECT_EQ(loop_->completed(), 0u);
+}
+
+TEST_F(CapturedCallsTest, ManyThatWaitDoNotHoldUpOthers) {
+  for (size_t i = 1; i < captured_.size(); ++i) {
+    captured_[i].reached = kReached;
+    for (uint64_t key = 1; key < kReached; ++key) captured_[i].complete.insert(key);
+  }
+  for (int turn = 0; turn < 20 && loop_->completed() == 0; ++turn) {
+    const auto moved = loop_->Poll();
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    EXPECT_TRUE(*moved) << "the engine would rest with work left";
+    DispatchFinished(device_);
+  }
+  for (const CapturedPort& port : captured_) EXPECT_TRUE(port.complete.contains(kReached));
 }
 
 // ---- Checks -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
@@ -44,9 +45,9 @@ class CapturedGroupsTest : public RankEndpointTest {
     return static_cast<int64_t>(page().captured_done[slot].value.load() - 1) >= 0;
   }
   uint64_t NextKey(uint64_t after = 0) {
-    const auto key = endpoint_->NextCaptured(after);
+    const auto key = endpoint_->PollCaptured();
     EXPECT_TRUE(key.ok()) << key.status();
-    return key.value_or(0);
+    return after == 0 ? key.value_or(0) : endpoint_->NextCaptured(after);
   }
   CapturedGroups& groups() { return endpoint_->captured(); }
 };
@@ -196,7 +197,7 @@ TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
   endpoint_->CompleteCaptured(1);
   EXPECT_TRUE(released->expired());
   Reach(0, 1);
-  EXPECT_THAT(endpoint_->NextCaptured(0).status().message(), HasSubstr("freed"));
+  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("freed"));
 }
 
 TEST_F(CapturedGroupsTest, RejectsInvalidCallsAtTheCapture) {
@@ -234,7 +235,7 @@ TEST_F(CapturedGroupsTest, InvalidSlotValuesFailTheRank) {
   page().captured_ready[9].store(4);  // not polled
   EXPECT_EQ(NextKey(), 0u);
   page().captured_ready[0].store(2);
-  EXPECT_THAT(endpoint_->NextCaptured(0).status().message(), HasSubstr("shows group 2 of 1"));
+  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("shows group 2 of 1"));
 }
 
 TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
@@ -242,7 +243,61 @@ TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
   Reach(0, 1);
   ASSERT_EQ(NextKey(), 1u);
   Reach(0, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->NextCaptured(0).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->PollCaptured().status()));
+}
+
+// A tenant's process can write the words at any time, not only where its streams do.
+TEST_F(CapturedGroupsTest, ASlotWithARunningGroupStartsNoOther) {
+  ASSERT_TRUE(Add(1, At(5, 1, Call(1))).ok());
+  ASSERT_TRUE(Add(1, At(5, 2, Call(1))).ok());
+  Reach(5, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  Reach(5, 2);
+  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("one after the other"));
+  EXPECT_EQ(endpoint_->Captured(2), nullptr);
+}
+
+TEST_F(CapturedGroupsTest, ASlotIsInUseUntilItsReleasedGroupHasEnded) {
+  ASSERT_TRUE(Add(1, At(5, 1, Call(1))).ok());
+  Reach(5, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  groups().Release(1);
+  ASSERT_TRUE(Add(2, At(5, 1, Call(1))).ok());
+  Reach(5, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->PollCaptured().status()));
+  endpoint_->CompleteCaptured(1);
+  EXPECT_EQ(NextKey(), 2u);
+}
+
+TEST_F(CapturedGroupsTest, GroupsInManySlotsRunInAnyOrder) {
+  constexpr uint32_t kSlots = 8;
+  // Two collectives and a message each.
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    EXPECT_FALSE(groups().Add(1, At(slot, 1, Call(1), true)).has_value());
+    EXPECT_FALSE(groups().Add(1, At(slot, 1, Send(2), true)).has_value());
+    ASSERT_TRUE(Add(1, At(slot, 1, Call(2))).ok());
+  }
+  for (int replay = 0; replay < 2; ++replay) {
+    for (uint32_t slot = kSlots; slot > 0; --slot) {
+      Reach(slot - 1, 1);
+      ASSERT_EQ(NextKey(), 2 * slot - 1);
+    }
+    std::vector<const PostedMessage*> messages;
+    while (const PostedMessage* message = *endpoint_->TakeMessage()) messages.push_back(message);
+    ASSERT_EQ(messages.size(), kSlots);
+    for (const uint32_t slot : {3u, 0u, 7u, 5u, 1u, 2u, 6u, 4u}) {
+      const uint64_t first = 2 * slot + 1;
+      ASSERT_NE(endpoint_->Captured(first), nullptr);
+      endpoint_->CompleteCaptured(first);
+      EXPECT_EQ(endpoint_->Captured(first), nullptr);
+      EXPECT_EQ(NextKey(first - 1), first + 1) << "the second one of the same group";
+      endpoint_->CompleteCaptured(first + 1);
+      EXPECT_FALSE(Done(slot));
+      endpoint_->CompleteMessage(*messages[kSlots - 1 - slot]);  // reached from the last one on
+      EXPECT_TRUE(Done(slot));
+    }
+    EXPECT_FALSE(endpoint_->HasCaptured() || endpoint_->HasMessages());
+  }
 }
 
 }  // namespace captured_groups_test
