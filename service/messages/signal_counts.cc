@@ -10,7 +10,7 @@ absl::Status SignalCounts::Count(const RankPair& pair, uint32_t signal) {
   Pair& counted = pairs_[pair];
   ++counted.total_received;
   if (++counted.pending[signal] == 1) ++counters_;
-  Serve(counted, signal);
+  Serve(pair, counted, signal);
   if (counters_ <= kMaxCounters) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("too many unconsumed signals: more than ", kMaxCounters,
@@ -22,16 +22,21 @@ void SignalCounts::Wait(const OpenMessage& wait) {
   const uint32_t signal = wait.call->signal;
   pair.waits.emplace(wait.number, wait);
   pair.by_signal.emplace(signal, wait.number);
-  Serve(pair, signal);
+  Serve(wait.pair, pair, signal);
 }
 
-void SignalCounts::Serve(Pair& pair, uint32_t signal) {
+void SignalCounts::Serve(const RankPair& ranks, Pair& pair, uint32_t signal) {
   const auto pending = pair.pending.find(signal);
   uint64_t left = pending == pair.pending.end() ? 0 : pending->second;
   auto next = pair.by_signal.lower_bound({signal, 0});
   while (next != pair.by_signal.end() && next->first == signal) {
     const auto wait = pair.waits.find(next->second);
     if (wait->second.call->awaited > left) break;
+    if (complete_.size() == kCompletePerTurn) {
+      const Counter counter(ranks, signal);
+      if (is_stopped_.insert(counter).second) stopped_.push_back(counter);
+      break;
+    }
     left -= wait->second.call->awaited;
     complete_.push_back(wait->second);
     pair.waits.erase(wait);
@@ -48,6 +53,12 @@ bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
   if (complete_.empty()) return false;
   done.insert(done.end(), complete_.begin(), complete_.end());
   complete_.clear();
+  while (!stopped_.empty() && complete_.size() < kCompletePerTurn) {
+    const Counter next = stopped_.front();
+    stopped_.pop_front();
+    is_stopped_.erase(next);
+    Serve(next.first, pairs_.at(next.first), next.second);
+  }
   return true;
 }
 
@@ -67,8 +78,8 @@ const OpenMessage* SignalCounts::Unmatched(Rank rank,
     const OpenMessage& oldest = pair.waits.begin()->second;
     const auto pending = pair.pending.find(oldest.call->signal);
     const uint64_t arrived = pending == pair.pending.end() ? 0 : pending->second;
-    // Fewer have arrived than it awaits, or it would be complete.
-    if (to_come < oldest.call->awaited - arrived) return &oldest;
+    // If they have all arrived, it is complete in a later turn.
+    if (arrived < oldest.call->awaited && to_come < oldest.call->awaited - arrived) return &oldest;
   }
   return nullptr;
 }

@@ -8,13 +8,16 @@
 #ifndef MCCS_SERVICE_MESSAGES_SIGNAL_COUNTS_H_
 #define MCCS_SERVICE_MESSAGES_SIGNAL_COUNTS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
 
@@ -26,12 +29,15 @@ class SignalCounts {
   // largest communicators. A program that signals under all numbers without waiting reaches it.
   static constexpr size_t kMaxCounters = size_t{1} << 20;
 
+  // Limit of one TakeComplete: one signal may complete any number of waits.
+  static constexpr size_t kCompletePerTurn = 256;
+
   // Counts a signal of this number (SignalNumber) from pair.source to pair.destination.
   // kResourceExhausted: kMaxCounters reached.
   absl::Status Count(const RankPair& pair, uint32_t signal);
   // Adds a kWaitSignal of pair.destination.
   void Wait(const OpenMessage& wait);
-  // Appends the complete waits. Returns true if there were any.
+  // Appends complete waits, at most kCompletePerTurn. Returns true if there were any: call again.
   bool TakeComplete(std::vector<OpenMessage>& done);
 
   // Appends the oldest wait of each pair.
@@ -50,12 +56,16 @@ class SignalCounts {
     std::map<uint64_t, OpenMessage> waits;              // by number, in the order of the calls
     std::set<std::pair<uint32_t, uint64_t>> by_signal;  // the same waits: (signal, number)
   };
-  // Completes the waits whose signals have arrived.
-  void Serve(Pair& pair, uint32_t signal);
+  using Counter = std::pair<RankPair, uint32_t>;
+  // Completes the waits whose signals have arrived, as many as the turn allows.
+  void Serve(const RankPair& ranks, Pair& pair, uint32_t signal);
 
   absl::flat_hash_map<RankPair, Pair> pairs_;
-  size_t counters_ = 0;  // entries of `pending`, of all pairs
-  std::vector<OpenMessage> complete_;
+  size_t counters_ = 0;                // entries of `pending`, of all pairs
+  std::vector<OpenMessage> complete_;  // at most kCompletePerTurn
+  // Counters that the limit has stopped, each once; the next to serve first.
+  std::deque<Counter> stopped_;
+  absl::flat_hash_set<Counter> is_stopped_;
 };
 
 }  // namespace mccs

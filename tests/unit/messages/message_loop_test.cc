@@ -16,6 +16,7 @@
 #include "tests/unit/device/local_kernel.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/messages/idle_port.h"
+#include "tests/unit/messages/listed_messages.h"
 
 namespace mccs {
 namespace message_loop_test {
@@ -123,6 +124,37 @@ TEST_F(MessageLoopTest, RejectsPutBeyondItsWindow) {
   ports_[0].Post(OpKind::kPut, 1);
   EXPECT_THAT(Rejection(), HasSubstr("window #1 has only 63 bytes"));
   EXPECT_EQ(ports_[1].memory[0], std::byte{1});
+}
+
+// ---- Work per turn ------------------------------------------------------------------------------
+
+// A tenant chooses how many waits one signal completes.
+TEST(MessageTurns, OneTurnCompletesALimitedNumberOfWaits) {
+  constexpr size_t kWaits = 5000;
+  CpuDevice device({.workers = 0}, std::make_unique<LocalImporter>());
+  ListedMessages port;
+  const std::vector<LocalRank> ranks{{Rank(0), &port}};
+  const std::vector<HostIndex> host_of{HostIndex(0)};
+  WorkTally tally(std::make_shared<TenantCounters>());
+  MessageLoop loop(device,
+                   {.host_of = host_of,
+                    .hosts = 1,
+                    .self = HostIndex(0),
+                    .slice_bytes = 256,
+                    .open_lane = [](HostIndex, int) -> SendLane* { return nullptr; },
+                    .tally = &tally},
+                   ranks);
+  port.Post(OpKind::kWaitSignal, 0, 1);
+  for (size_t i = 1; i < kWaits; ++i) port.Post(OpKind::kWaitSignal, 0);
+  port.Post(OpKind::kSignal, 0);
+  for (bool moved = true; moved;) {
+    const size_t before = port.complete;
+    const absl::StatusOr<bool> polled = loop.Poll();
+    ASSERT_TRUE(polled.ok()) << polled.status();
+    moved = *polled;
+    EXPECT_LE(port.complete - before, SignalCounts::kCompletePerTurn + 1) << "and the signal";
+  }
+  EXPECT_FALSE(port.HasMessages()) << "the engine would rest with work left";
 }
 
 // ---- Memory that the daemon has not mapped ------------------------------------------------------

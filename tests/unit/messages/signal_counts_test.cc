@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <numeric>
 #include <vector>
 
 namespace mccs {
@@ -99,6 +100,39 @@ TEST_F(SignalCountsTest, ReportsWaitForADepartedRanksSignalThatWasAnotherOne) {
   Wait(kPair, 5, 1);
   Count(kPair, 6, 1);
   EXPECT_NE(counts_.Unmatched(kOne, {{.peer = kTwo, .signals = 1}}), nullptr);
+}
+
+// A tenant chooses how many waits one signal completes.
+TEST_F(SignalCountsTest, OneTurnCompletesALimitedNumberOfWaits) {
+  constexpr size_t kWaits = 1000;
+  Wait(kPair, 0, 1);
+  for (size_t i = 1; i < kWaits; ++i) Wait(kPair, 0, 0);
+  EXPECT_THAT(Complete(), ElementsAre());
+  Count(kPair, 0, 1);
+  std::vector<uint64_t> all;
+  for (std::vector<uint64_t> some = Complete(); !some.empty(); some = Complete()) {
+    EXPECT_LE(some.size(), SignalCounts::kCompletePerTurn);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  std::vector<uint64_t> expected(kWaits);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(all, expected);
+}
+
+TEST_F(SignalCountsTest, WaitsBehindThoseOfOtherCountersAreNotForgotten) {
+  constexpr size_t kMany = 2 * SignalCounts::kCompletePerTurn;
+  Wait(kPair, 0, 1);
+  for (size_t i = 0; i < kMany; ++i) Wait(kPair, 0, 0);
+  Wait(kPair, 1, 1);
+  Wait({kTwo, kOne}, 1, 2);
+  Count(kPair, 0, 1);
+  Count(kPair, 1, 1);
+  Count({kTwo, kOne}, 1, 3);
+  EXPECT_EQ(counts_.Unmatched(kTwo, {}), nullptr) << "its signals have arrived";
+  Wait(kPair, 1, 0);
+  size_t complete = 0;
+  for (size_t some = Complete().size(); some > 0; some = Complete().size()) complete += some;
+  EXPECT_EQ(complete, kMany + 4);
 }
 
 // The cost of a check depends on the pairs of ranks, not on the number of signals.
