@@ -94,6 +94,8 @@ class ActiveWork {
   // Collectives or messages move data.
   bool busy() const { return loop_.running() || messages_.busy(); }
   WorkDone done() const;
+  // Of collectives, and of the checks for stalled messages (turn_cost.h).
+  int64_t cost() const { return loop_.cost() + message_watcher_.cost(); }
   Urgency urgency() const;
   // The next time at which a turn has work even if nothing arrives.
   MonotonicNs NextDeadline() const;

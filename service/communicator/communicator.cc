@@ -216,10 +216,10 @@ bool Communicator::Poll() {
 
 int64_t Communicator::cost() const {
   const int64_t of_lanes = formation_.lanes != nullptr ? formation_.lanes->cost() : 0;
-  const int64_t of_loop = work_ != nullptr ? work_->loop().cost() : 0;
+  const int64_t of_loop = work_ != nullptr ? work_->cost() : 0;
   const int64_t of_star = formation_.star != nullptr ? formation_.star->cost() : 0;
-  return lane_cost_ + of_lanes + loop_cost_ + of_loop + of_star + formation_.cost +
-         static_cast<int64_t>(tally_.calls()) * kCallCost +
+  return lane_cost_ + of_lanes + loop_cost_ + of_loop + of_star + departures_.cost() +
+         formation_.cost + static_cast<int64_t>(tally_.calls()) * kCallCost +
          static_cast<int64_t>(state_changes_) * kStateChangeCost;
 }
 

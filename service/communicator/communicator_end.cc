@@ -152,7 +152,7 @@ bool Communicator::PollClosing() {
   }
   if (state_ == State::kFailed && work_ != nullptr && work_->quiescent()) {
     failure_->done = work_->done();
-    loop_cost_ += work_->loop().cost();
+    loop_cost_ += work_->cost();
     work_.reset();  // The work and the lanes are the last that point to tenants' memory.
     lane_cost_ += formation_.lanes->cost();
     formation_.lanes.reset();

@@ -18,18 +18,43 @@ KernelCall KernelFor(const OpenMessage& send, const OpenMessage& receive) {
 }  // namespace
 
 absl::Status LocalExchange::Add(const OpenMessage& message) {
-  Waiting& waiting = waiting_[message.pair];
+  const PairList::iterator pair = FindOrAdd(message.pair);
   const bool sends = message.call->kind == OpKind::kSend;
-  std::deque<OpenMessage>& ours = sends ? waiting.sends : waiting.receives;
-  std::deque<OpenMessage>& theirs = sends ? waiting.receives : waiting.sends;
-  if (theirs.empty()) {
-    ours.push_back(message);
+  if (pair->calls.empty()) {
+    PairList& list = pair->ListOf(message);
+    list.splice(list.end(), idle_, pair);
+  }
+  if (pair->calls.empty() || pair->calls.front().call->kind == message.call->kind) {
+    pair->calls.push_back(message);
     return absl::OkStatus();
   }
-  const OpenMessage other = theirs.front();
-  theirs.pop_front();
+  const OpenMessage other = TakeWaiting(pair);
   MCCS_RETURN_IF_ERROR(CheckMatch(message, {.type = other.call->type, .count = other.call->count}));
   return Start(sends ? message : other, sends ? other : message);
+}
+
+LocalExchange::PairList::iterator LocalExchange::FindOrAdd(const RankPair& ranks) {
+  const auto [known, is_new] = pairs_.try_emplace(ranks);
+  if (is_new) {
+    known->second =
+        idle_.insert(idle_.end(), {.ranks = ranks,
+                                   .awaiting_source = &by_awaited_[ranks.source],
+                                   .awaiting_destination = &by_awaited_[ranks.destination],
+                                   .calls = {}});
+  }
+  return known->second;
+}
+
+OpenMessage LocalExchange::TakeWaiting(PairList::iterator pair) {
+  const OpenMessage oldest = pair->calls.front();
+  pair->calls.pop_front();
+  if (!pair->calls.empty()) return oldest;
+  idle_.splice(idle_.end(), pair->ListOf(oldest), pair);
+  if (idle_.size() > kMaxIdlePairs) {
+    pairs_.erase(idle_.front().ranks);
+    idle_.pop_front();
+  }
+  return oldest;
 }
 
 absl::Status LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
@@ -67,18 +92,15 @@ void LocalExchange::Stop() {
 }
 
 void LocalExchange::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
-  for (const auto& [pair, waiting] : waiting_) {
-    if (!waiting.sends.empty()) unmatched.push_back(waiting.sends.front());
-    if (!waiting.receives.empty()) unmatched.push_back(waiting.receives.front());
+  for (const auto& [rank, pairs] : by_awaited_) {
+    for (const Pair& pair : pairs) unmatched.push_back(pair.calls.front());
   }
 }
 
 const OpenMessage* LocalExchange::WaitingFor(Rank rank) const {
-  for (const auto& [pair, waiting] : waiting_) {
-    if (pair.destination == rank && !waiting.sends.empty()) return &waiting.sends.front();
-    if (pair.source == rank && !waiting.receives.empty()) return &waiting.receives.front();
-  }
-  return nullptr;
+  const auto awaited = by_awaited_.find(rank);
+  if (awaited == by_awaited_.end() || awaited->second.empty()) return nullptr;
+  return &awaited->second.front().calls.front();
 }
 
 }  // namespace mccs

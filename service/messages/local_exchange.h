@@ -4,7 +4,10 @@
 #ifndef MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 #define MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 
+#include <cstddef>
 #include <deque>
+#include <list>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -37,6 +40,9 @@ class LocalExchange {
   bool quiescent() const { return mem_ops_.outstanding == 0; }
   // The communicator has failed: without further Poll(), quiescent() becomes true soon.
   void Stop();
+  // Limit of pairs that are kept without calls: all of 32 ranks.
+  static constexpr size_t kMaxIdlePairs = 1024;
+  size_t kept_pairs() const { return pairs_.size(); }
   // Appends, for each pair, the oldest call that waits for the other end.
   void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
   // A call that waits for one by `rank`, which has left; null if there is none.
@@ -47,15 +53,31 @@ class LocalExchange {
     OpenMessage send, receive;
     DeviceCopy copy;
   };
-  struct Waiting {
-    std::deque<OpenMessage> sends, receives;  // one of the two is empty
+  struct Pair;
+  using PairList = std::list<Pair>;
+  struct Pair {
+    RankPair ranks;
+    PairList* awaiting_source;       // in by_awaited_
+    PairList* awaiting_destination;  // likewise
+    std::deque<OpenMessage> calls;   // that wait for the other end: all of one kind
+
+    PairList& ListOf(const OpenMessage& call) const {
+      return call.by_source() ? *awaiting_destination : *awaiting_source;
+    }
   };
 
+  PairList::iterator FindOrAdd(const RankPair& ranks);
+  // Takes the oldest call of the pair.
+  OpenMessage TakeWaiting(PairList::iterator pair);
   absl::Status Start(const OpenMessage& send, const OpenMessage& receive);
 
   Device& device_;
   MemOpOwner mem_ops_;
-  absl::flat_hash_map<RankPair, Waiting> waiting_;
+  // A tenant chooses the number of pairs: few are kept without calls, and per-turn checks must not
+  // iterate over those with calls.
+  absl::flat_hash_map<RankPair, PairList::iterator> pairs_;
+  std::map<Rank, PairList> by_awaited_;  // pairs with calls, by the rank they wait for
+  PairList idle_;                        // those without, for the next calls; the oldest in front
   // The next to advance first. The device holds their addresses.
   std::deque<std::unique_ptr<Copy>> copies_;
 };

@@ -18,8 +18,10 @@ void LocalPuts::Add(const OpenMessage& call) {
 }
 
 void LocalPuts::WindowsChanged() {
-  busy_.insert(busy_.end(), waiting_.begin(), waiting_.end());
-  waiting_.clear();
+  for (auto& [rank, pairs] : waiting_) {
+    busy_.insert(busy_.end(), pairs.begin(), pairs.end());
+    pairs.clear();
+  }
 }
 
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
@@ -45,7 +47,7 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
     busy_.pop_front();
     if (pair.calls.empty()) continue;
     if (progress == Progress::kWaits) {
-      waiting_.push_back(&pair);
+      waiting_[pair.calls.front().pair.destination].push_back(&pair);
     } else {
       busy_.push_back(&pair);
     }
@@ -139,15 +141,16 @@ void LocalPuts::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
 }
 
 void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
-  for (const Pair* pair : waiting_) unmatched.push_back(pair->calls.front());
+  for (const auto& [rank, pairs] : waiting_) {
+    for (const Pair* pair : pairs) unmatched.push_back(pair->calls.front());
+  }
 }
 
 const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {
-  for (const Pair* pair : waiting_) {
-    const OpenMessage& call = pair->calls.front();
-    if (call.pair.destination == rank) return &call;
-  }
-  return nullptr;
+  const auto of_rank = waiting_.find(rank);
+  return of_rank == waiting_.end() || of_rank->second.empty()
+             ? nullptr
+             : &of_rank->second.front()->calls.front();
 }
 
 }  // namespace mccs

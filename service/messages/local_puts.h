@@ -94,8 +94,8 @@ class LocalPuts {
   std::map<Rank, MemOpOwner> process_copies_;
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
   // Pairs with calls are in exactly one of the two. Waiting pairs cost a turn nothing.
-  std::deque<Pair*> busy_;      // the next to advance first
-  std::vector<Pair*> waiting_;  // for their windows
+  std::deque<Pair*> busy_;                      // the next to advance first
+  std::map<Rank, std::vector<Pair*>> waiting_;  // for windows of this rank
 };
 
 }  // namespace mccs

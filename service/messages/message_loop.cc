@@ -39,12 +39,15 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
 absl::StatusOr<bool> MessageLoop::Poll() {
   MCCS_ASSIGN_OR_RETURN(bool moved, TakeCalls());
   moved |= CheckWindows();
+  // A put that was checked again may wait again.
+  const bool puts_checked = local_puts_.copying();
   MCCS_RETURN_IF_ERROR(lane_turns_.Poll(done_, &moved));
   MCCS_ASSIGN_OR_RETURN(const bool copied, local_.Poll(done_));
   moved |= copied;
   MCCS_ASSIGN_OR_RETURN(const bool put, local_puts_.Poll(done_));
   moved |= put;
   moved |= signals_.TakeComplete(done_);
+  if (moved || puts_checked) ++changes_;
   CompleteAll();
   return moved;
 }

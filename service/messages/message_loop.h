@@ -98,6 +98,9 @@ class MessageLoop {
     return WritesInto(rank, /*window=*/0) || local_puts_.ProcessReadsFrom(rank);
   }
 
+  // Grows when DescribeUnmatched may find other calls than before.
+  uint64_t changes() const { return changes_; }
+
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
 
@@ -107,7 +110,8 @@ class MessageLoop {
 
   // Number of messages that local rank `rank` has posted so far.
   std::vector<MessageCount> CountsOf(Rank rank) const;
-  // The call that waits for a call of `rank`, which left after posting `counts`; empty: none.
+  // The call that waits for a call of `rank`, which left after posting `counts`, in ascending order
+  // of peers; empty: none. The cost does not depend on calls that wait for other ranks.
   std::string DescribeUnmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
@@ -142,6 +146,7 @@ class MessageLoop {
   absl::flat_hash_map<RankPair, uint64_t> sends_, receives_, puts_, waits_;
   std::vector<OpenMessage> done_;  // scratch memory
   size_t next_rank_ = 0;           // index in ranks_, first in the next TakeCalls
+  uint64_t changes_ = 0;
   uint64_t completed_ = 0;
   uint64_t bytes_ = 0;
 };

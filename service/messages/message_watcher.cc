@@ -43,6 +43,7 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
   const std::vector<OpenMessage> unmatched = messages.Unmatched();
   const std::vector<UncopiedPut> uncopied = messages.Uncopied();
+  cost_ += static_cast<int64_t>(unmatched.size() + uncopied.size()) * kCostPerCall;
   UpdateWaiting(now, unmatched, uncopied);
   Stall stalled_on = Describe(now, unmatched, uncopied);
   if (stalled_on.text == stalled_on_.text) {

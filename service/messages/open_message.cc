@@ -94,9 +94,14 @@ absl::Status CheckMatch(const OpenMessage& ours, const PeerCall& theirs) {
 }
 
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts) {
-  const auto found = std::find_if(counts.begin(), counts.end(),
-                                  [&](const MessageCount& count) { return count.peer == peer; });
-  return found == counts.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(counts, peer, {}, &MessageCount::peer);
+  return found == counts.end() || found->peer != peer ? nullptr : &*found;
+}
+
+std::span<const RankPair> PairsOf(const absl::flat_hash_map<Rank, std::vector<RankPair>>& index,
+                                  Rank rank) {
+  const auto found = index.find(rank);
+  return found == index.end() ? std::span<const RankPair>() : found->second;
 }
 
 }  // namespace mccs

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "proto/operation.h"
@@ -112,7 +114,11 @@ struct MessageCount {
   uint64_t signals = 0;  // including those of puts
 };
 
-// The entry of `peer`; null if there is none.
+// The pairs with `rank` at one end, in an index of pairs by that end.
+std::span<const RankPair> PairsOf(const absl::flat_hash_map<Rank, std::vector<RankPair>>& index,
+                                  Rank rank);
+
+// The entry of `peer`; null if there is none. REQUIRES: `counts` is in ascending order of peers.
 const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
 
 // A put whose data is on this host and waits to be copied by the process of its window's rank.

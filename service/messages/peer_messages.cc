@@ -40,10 +40,21 @@ MessageLane& PeerMessages::LaneAt(int lane) {
   return *entry;
 }
 
-template <typename Pair>
-Pair& PeerMessages::FindOrAdd(absl::flat_hash_map<RankPair, Pair>& pairs, const RankPair& key) {
-  const auto [entry, is_new] = pairs.try_emplace(key);
-  if (is_new) entry->second.home = options_.home_of(key);
+PeerMessages::OutgoingPair& PeerMessages::FindOrAddOutgoing(const RankPair& key) {
+  const auto [entry, is_new] = outgoing_.try_emplace(key);
+  if (is_new) {
+    entry->second.home = options_.home_of(key);
+    outgoing_to_[key.destination].push_back(key);
+  }
+  return entry->second;
+}
+
+PeerMessages::IncomingPair& PeerMessages::FindOrAddIncoming(const RankPair& key) {
+  const auto [entry, is_new] = incoming_.try_emplace(key);
+  if (is_new) {
+    entry->second.home = options_.home_of(key);
+    incoming_from_[key.source].push_back(key);
+  }
   return entry->second;
 }
 
@@ -55,11 +66,11 @@ int PeerMessages::ChooseStripes(uint64_t bytes) const {
 absl::Status PeerMessages::Add(const OpenMessage& message) {
   if (IsOneSided(message.call->kind)) return puts_.Add(message);
   if (message.call->kind == OpKind::kSend) {
-    OutgoingPair& pair = FindOrAdd(outgoing_, message.pair);
+    OutgoingPair& pair = FindOrAddOutgoing(message.pair);
     pair.sends.push_back(message);
     return Match(message.pair, pair);
   }
-  IncomingPair& pair = FindOrAdd(incoming_, message.pair);
+  IncomingPair& pair = FindOrAddIncoming(message.pair);
   const int stripes = ChooseStripes(message.bytes());
   Receive& receive = pair.receives.emplace_back();
   receive.message = message;
@@ -159,7 +170,7 @@ absl::Status PeerMessages::OnAnnouncement(const ArrivingSlice& slice) {
   if (slice.bytes > 0) return ProtocolError(tag, "its announcement has a payload");
   if (!options_.may_send(tag.pair))
     return ProtocolError(tag, "its sender is not a rank of this host");
-  OutgoingPair& pair = FindOrAdd(outgoing_, tag.pair);
+  OutgoingPair& pair = FindOrAddOutgoing(tag.pair);
   MCCS_RETURN_IF_ERROR(CheckHomeLane(slice, pair.home));
   if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
       tag.amount > kMaxCount) {
@@ -278,15 +289,16 @@ void PeerMessages::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
 
 const OpenMessage* PeerMessages::Unmatched(Rank rank,
                                            const std::vector<MessageCount>& counts) const {
-  for (const auto& [pair, outgoing] : outgoing_) {
-    if (pair.destination != rank || outgoing.sends.empty()) continue;
+  for (const RankPair& pair : PairsOf(outgoing_to_, rank)) {
+    const OutgoingPair& outgoing = outgoing_.at(pair);
+    if (outgoing.sends.empty()) continue;
     const MessageCount* count = CountWith(pair.source, counts);
     const OpenMessage& last = outgoing.sends.back();
     if (count == nullptr || last.number > count->received) return &last;
   }
-  for (const auto& [pair, incoming] : incoming_) {
-    const std::deque<Receive>& receives = incoming.receives;
-    if (pair.source != rank || receives.empty()) continue;
+  for (const RankPair& pair : PairsOf(incoming_from_, rank)) {
+    const std::deque<Receive>& receives = incoming_.at(pair).receives;
+    if (receives.empty()) continue;
     const MessageCount* count = CountWith(pair.destination, counts);
     const Receive& last = receives.back();
     if (count == nullptr || last.message.number > count->sent) return &last.message;

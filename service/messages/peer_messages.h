@@ -123,8 +123,8 @@ class PeerMessages final : private MessageLane::Owner {
 
   MessageLane& LaneAt(int lane);
   Outbox& HomeOutbox(const RankPair& pair) { return LaneAt(options_.home_of(pair)).OutboxToFill(); }
-  template <typename Pair>
-  Pair& FindOrAdd(absl::flat_hash_map<RankPair, Pair>& pairs, const RankPair& key);
+  OutgoingPair& FindOrAddOutgoing(const RankPair& key);
+  IncomingPair& FindOrAddIncoming(const RankPair& key);
   int ChooseStripes(uint64_t bytes) const;
   Striping StripingOf(int home, int stripes) const {
     return {.home = home,
@@ -155,6 +155,8 @@ class PeerMessages final : private MessageLane::Owner {
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
   absl::flat_hash_map<Rank, size_t> announced_;  // announced receives, by the peer's rank
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;
+  // The keys of outgoing_ and incoming_, by the peer's rank.
+  absl::flat_hash_map<Rank, std::vector<RankPair>> outgoing_to_, incoming_from_;
   // Stripes of messages in flight, and the pairs whose matched messages wait for fewer of them:
   // each starts one in its turn.
   uint64_t sent_stripes_ = 0;

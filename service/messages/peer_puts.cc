@@ -33,7 +33,9 @@ WindowPart PartOf(const PeerPuts::Slice& slice) {
 // ---- Outgoing -----------------------------------------------------------------------------------
 
 absl::Status PeerPuts::Add(const OpenMessage& call) {
-  Pair& pair = outgoing_[call.pair];
+  const auto [entry, is_new] = outgoing_.try_emplace(call.pair);
+  if (is_new) outgoing_to_[call.pair.destination].push_back(call.pair);
+  Pair& pair = entry->second;
   pair.calls.push_back(call);
   return pair.calls.size() == 1 ? Start(pair) : absl::OkStatus();
 }
@@ -264,8 +266,9 @@ void PeerPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
 }
 
 const OpenMessage* PeerPuts::WaitingFor(Rank rank) const {
-  for (const auto& [pair, calls] : outgoing_) {
-    if (pair.destination == rank && !calls.calls.empty()) return &calls.calls.front();
+  for (const RankPair& pair : PairsOf(outgoing_to_, rank)) {
+    const std::deque<OpenMessage>& calls = outgoing_.at(pair).calls;
+    if (!calls.empty()) return &calls.front();
   }
   return nullptr;
 }

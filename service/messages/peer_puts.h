@@ -141,6 +141,7 @@ class PeerPuts {
 
   const Options options_;
   absl::flat_hash_map<RankPair, Pair> outgoing_;
+  absl::flat_hash_map<Rank, std::vector<RankPair>> outgoing_to_;  // its keys, by the peer's rank
   absl::flat_hash_map<WindowKey, CachedWindow> windows_;
   size_t answered_ = 0;                      // number of answered entries
   std::vector<MessageTag> window_requests_;  // requests of the peer without a reply

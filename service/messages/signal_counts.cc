@@ -20,9 +20,11 @@ absl::Status SignalCounts::Count(const RankPair& pair, uint32_t signal) {
 void SignalCounts::Wait(const OpenMessage& wait) {
   Pair& pair = pairs_[wait.pair];
   const uint32_t signal = wait.call->signal;
+  const bool is_first = pair.waits.empty();
   pair.waits.emplace(wait.number, wait);
   pair.by_signal.emplace(signal, wait.number);
   Serve(wait.pair, pair, signal);
+  if (is_first && !pair.waits.empty()) waiting_[wait.pair.source].insert(wait.pair);
 }
 
 void SignalCounts::Serve(const RankPair& ranks, Pair& pair, uint32_t signal) {
@@ -41,6 +43,7 @@ void SignalCounts::Serve(const RankPair& ranks, Pair& pair, uint32_t signal) {
     complete_.push_back(wait->second);
     pair.waits.erase(wait);
     next = pair.by_signal.erase(next);
+    if (pair.waits.empty()) waiting_[ranks.source].erase(ranks);
   }
   if (pending == pair.pending.end()) return;
   pending->second = left;
@@ -63,15 +66,19 @@ bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
 }
 
 void SignalCounts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
-  for (const auto& [ranks, pair] : pairs_) {
-    if (!pair.waits.empty()) unmatched.push_back(pair.waits.begin()->second);
+  for (const auto& [source, pairs] : waiting_) {
+    for (const RankPair& ranks : pairs) {
+      unmatched.push_back(pairs_.at(ranks).waits.begin()->second);
+    }
   }
 }
 
 const OpenMessage* SignalCounts::Unmatched(Rank rank,
                                            const std::vector<MessageCount>& counts) const {
-  for (const auto& [ranks, pair] : pairs_) {
-    if (ranks.source != rank || pair.waits.empty()) continue;
+  const auto of_rank = waiting_.find(rank);
+  if (of_rank == waiting_.end()) return nullptr;
+  for (const RankPair& ranks : of_rank->second) {
+    const Pair& pair = pairs_.at(ranks);
     const MessageCount* const with = CountWith(ranks.destination, counts);
     const uint64_t given = with == nullptr ? 0 : with->signals;
     const uint64_t to_come = given - std::min(given, pair.total_received);

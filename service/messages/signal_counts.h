@@ -61,6 +61,8 @@ class SignalCounts {
   void Serve(const RankPair& ranks, Pair& pair, uint32_t signal);
 
   absl::flat_hash_map<RankPair, Pair> pairs_;
+  // Pairs with waits, by the source.
+  absl::flat_hash_map<Rank, absl::flat_hash_set<RankPair>> waiting_;
   size_t counters_ = 0;                // entries of `pending`, of all pairs
   std::vector<OpenMessage> complete_;  // at most kCompletePerTurn
   // Counters that the limit has stopped, each once; the next to serve first.

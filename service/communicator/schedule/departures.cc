@@ -85,6 +85,7 @@ void Departures::Add(Departure departure) {
     death_ =
         absl::UnavailableError(absl::StrCat("rank ", departure.rank.value(), " ", departure.why));
   }
+  std::ranges::sort(departure.messages, {}, &MessageCount::peer);
   by_rank_.emplace(departure.rank, departures_.size());
   departures_.push_back(std::move(departure));
 }
@@ -101,25 +102,40 @@ std::optional<uint64_t> Departures::LastOf(std::span<const Rank> ranks) const {
 
 absl::Status Departures::Check(const OperationLoop& operations, const MessageLoop& messages,
                                MonotonicNs now) {
-  absl::Status in_vain;
+  if (departures_.empty()) return absl::OkStatus();
+  Seen seen{.departures = departures_.size(), .operation = {}, .messages = {}};
+  if (operations.has_pending_calls()) seen.operation = operations.completed() + 1;
+  if (messages.has_pending_calls()) seen.messages = messages.changes();
+  if (seen != seen_ || now >= fails_at_) {
+    seen_ = seen;
+    in_vain_ = FindCallInVain(messages);
+  }
+  if (!in_vain_.has_value()) {
+    fails_at_ = kNever;
+    return absl::OkStatus();
+  }
+  if (!in_vain_->by_call) return in_vain_->why;
+  if (fails_at_ == kNever) fails_at_ = now + kDepartureTimeoutNs;
+  return now < fails_at_ ? absl::OkStatus() : in_vain_->why;
+}
+
+std::optional<Departures::CallInVain> Departures::FindCallInVain(const MessageLoop& messages) {
+  std::optional<CallInVain> in_vain;
   for (const Departure& departure : departures_) {
+    ++checked_ranks_;
     std::string call;
-    if (operations.has_pending_calls() && departure.after <= operations.completed()) {
-      call = absl::StrCat("operation #", operations.completed() + 1);
-    } else if (messages.has_pending_calls()) {
+    if (seen_.operation.has_value() && departure.after < *seen_.operation) {
+      call = absl::StrCat("operation #", *seen_.operation);
+    } else if (seen_.messages.has_value()) {
       call = messages.DescribeUnmatched(departure.rank, departure.messages);
     }
     if (call.empty()) continue;
-    in_vain = absl::UnavailableError(
-        absl::StrCat(call, " cannot complete: rank ", departure.rank.value(), " ", departure.why));
+    in_vain = {.why = absl::UnavailableError(absl::StrCat(
+                   call, " cannot complete: rank ", departure.rank.value(), " ", departure.why)),
+               .by_call = departure.by_call};
     if (!departure.by_call) return in_vain;
   }
-  if (in_vain.ok()) {
-    fails_at_ = kNever;
-  } else if (fails_at_ == kNever) {
-    fails_at_ = now + kDepartureTimeoutNs;
-  }
-  return now < fails_at_ ? absl::OkStatus() : in_vain;
+  return in_vain;
 }
 
 absl::Status Departures::TakeDeath(bool idle, MonotonicNs now) {

@@ -53,6 +53,7 @@ class Departures {
   // polls every 100 ms) would end a process although all its work is done.
   static constexpr int64_t kIdleBeforeReportNs = 300 * kNsPerMs;
 
+  // At most one for each rank.
   void Add(Departure departure);
   bool empty() const { return departures_.empty(); }
   bool Has(Rank rank) const { return by_rank_.contains(rank); }
@@ -60,7 +61,7 @@ class Departures {
   std::optional<uint64_t> LastOf(std::span<const Rank> ranks) const;
 
   // kUnavailable, with the call and the departed rank, if a local rank has waited long enough for a
-  // departed one.
+  // departed one. Looks at the departed ranks only if calls or departures have changed since.
   absl::Status Check(const OperationLoop& operations, const MessageLoop& messages, MonotonicNs now);
   // kUnavailable, once, for the first death, when the local ranks have been idle for
   // kIdleBeforeReportNs since.
@@ -68,10 +69,34 @@ class Departures {
   // When Check or TakeDeath will report without further events.
   MonotonicNs NextDeadline() const { return std::min(fails_at_, report_at_); }
 
+  // How often Check has looked at a departed rank, and the cost (turn_cost.h) of that.
+  uint64_t checked_ranks() const { return checked_ranks_; }
+  int64_t cost() const { return static_cast<int64_t>(checked_ranks_) * kCostPerCheckedRank; }
+
  private:
+  // About 0.1 µs.
+  static constexpr int64_t kCostPerCheckedRank = 1 << 10;
+
+  // The state that decides which calls wait for departed ranks.
+  struct Seen {
+    size_t departures = 0;
+    std::optional<uint64_t> operation;  // in which local ranks wait
+    std::optional<uint64_t> messages;   // MessageLoop::changes(), if any message is open
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  // A call that waits for a departed rank.
+  struct CallInVain {
+    absl::Status why;
+    bool by_call = false;
+  };
+  std::optional<CallInVain> FindCallInVain(const MessageLoop& messages);
+
   std::vector<Departure> departures_;
   absl::flat_hash_map<Rank, size_t> by_rank_;  // index into departures_
 
+  Seen seen_;                          // at the last search
+  std::optional<CallInVain> in_vain_;  // that it found
+  uint64_t checked_ranks_ = 0;
   MonotonicNs fails_at_ = kNever;  // a call that waits for a rank that left by a call
   absl::Status death_;             // the first one, until reported
   bool death_seen_ = false;

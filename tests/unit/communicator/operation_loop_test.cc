@@ -14,8 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/device/cpu_device.h"
-#include "service/transport/stream_lane.h"
-#include "tests/sim/sim_network.h"
+#include "tests/unit/communicator/single_host_loop.h"
 #include "tests/unit/device/local_importer.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/mentions.h"
@@ -49,29 +48,6 @@ class CallingPort final : public IdlePort {
 
 class OperationLoopTest : public testing::Test {
  protected:
-  OperationLoopTest() {
-    strategy_.epoch = Epoch(1);
-    strategy_.channels.resize(1);
-    strategy_.channels[0].ring = {HostIndex(0)};
-    strategy_.lanes = {.slots = 4, .slot_bytes = 16u << 10};
-    for (int r = 0; r < kRanks; ++r) {
-      ranks_.push_back({Rank(r), &ports_[static_cast<size_t>(r)]});
-      layout_.hosts[0].push_back(Rank(r));
-    }
-    lanes_ = std::move(
-        *LaneSet::Make({.access = {.network = nullptr, .random = nullptr, .clock = &clock_},
-                        .transport = &transport_,
-                        .device = &device_,
-                        .id = {},
-                        .self = HostIndex(0),
-                        .hosts = {Endpoint{}},
-                        .source_host = {},
-                        .strategy = strategy_}));
-    loop_ = std::make_unique<OperationLoop>(
-        OperationLoop::Parts{&device_, lanes_.get(), &order_, &change_, &tally_, &clock_}, layout_,
-        HostIndex(0), strategy_, ranks_);
-  }
-
   void Call(OpKind kind, int root, uint64_t count = kCount) {
     for (CallingPort& port : ports_) {
       port.call = {.kind = kind,
@@ -100,18 +76,11 @@ class OperationLoopTest : public testing::Test {
     return std::string(status.message());
   }
 
-  SimClock clock_;
   CpuDevice device_{{.workers = 0}, std::make_unique<LocalImporter>()};
-  StreamTransport transport_;
-  Strategy strategy_;
-  Layout layout_{.hosts = {{}}};
   std::vector<CallingPort> ports_ = std::vector<CallingPort>(kRanks);
-  std::vector<LocalRank> ranks_;
-  std::unique_ptr<LaneSet> lanes_;
-  DecidedOrder order_{nullptr, 1, nullptr};
-  StrategyChange change_{{}, strategy_};
-  WorkTally tally_{std::make_shared<TenantCounters>()};
-  std::unique_ptr<OperationLoop> loop_;
+  std::vector<LocalRank> ranks_ = RanksOf(ports_);
+  SingleHostLoop host_{device_, ranks_};
+  OperationLoop* const loop_ = &host_.loop();
 };
 
 // ---- Work per turn ------------------------------------------------------------------------------

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "service/communicator/schedule/operation_loop.h"
-#include "service/transport/stream_lane.h"
-#include "tests/sim/sim_network.h"
+#include "tests/unit/communicator/single_host_loop.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/executor/fake_lanes.h"
 #include "tests/unit/messages/idle_port.h"
@@ -42,29 +41,6 @@ class ListedCalls final : public IdlePort {
 
 class OverlappingOperations : public testing::Test {
  protected:
-  OverlappingOperations() {
-    strategy_.epoch = Epoch(1);
-    strategy_.channels.resize(1);
-    strategy_.channels[0].ring = {HostIndex(0)};
-    strategy_.lanes = {.slots = 4, .slot_bytes = 16u << 10};
-    for (int r = 0; r < kRanks; ++r) {
-      ranks_.push_back({Rank(r), &ports_[static_cast<size_t>(r)]});
-      layout_.hosts[0].push_back(Rank(r));
-    }
-    lanes_ = std::move(
-        *LaneSet::Make({.access = {.network = nullptr, .random = nullptr, .clock = &clock_},
-                        .transport = &transport_,
-                        .device = &device_,
-                        .id = {},
-                        .self = HostIndex(0),
-                        .hosts = {Endpoint{}},
-                        .source_host = {},
-                        .strategy = strategy_}));
-    loop_ = std::make_unique<OperationLoop>(
-        OperationLoop::Parts{&device_, lanes_.get(), &order_, &change_, &tally_, &clock_}, layout_,
-        HostIndex(0), strategy_, ranks_);
-  }
-
   // An all-reduce in place over the `at`-th part of each rank's memory.
   PostedOperation CallOf(ListedCalls& port, uint64_t at, uint64_t count = kCount) {
     const RegionSpan part =
@@ -89,18 +65,11 @@ class OverlappingOperations : public testing::Test {
     }
   }
 
-  SimClock clock_;
   ManualDevice device_;
-  StreamTransport transport_;
-  Strategy strategy_;
-  Layout layout_{.hosts = {{}}};
   std::vector<ListedCalls> ports_ = std::vector<ListedCalls>(kRanks);
-  std::vector<LocalRank> ranks_;
-  std::unique_ptr<LaneSet> lanes_;
-  DecidedOrder order_{nullptr, 1, nullptr};
-  StrategyChange change_{{}, strategy_};
-  WorkTally tally_{std::make_shared<TenantCounters>()};
-  std::unique_ptr<OperationLoop> loop_;
+  std::vector<LocalRank> ranks_ = RanksOf(ports_);
+  SingleHostLoop host_{device_, ranks_};
+  OperationLoop* const loop_ = &host_.loop();
 };
 
 TEST_F(OverlappingOperations, StartTogetherAndCompleteInOrder) {

@@ -22,6 +22,8 @@ namespace local_exchange_test {
 constexpr RankPair kPair{Rank(0), Rank(1)};
 constexpr size_t kMessages = 1000;
 
+OpKind OtherEnd(OpKind kind) { return kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend; }
+
 class LocalExchangeTest : public testing::Test {
  protected:
   OpenMessage Make(OpKind kind, uint64_t bytes) {
@@ -76,6 +78,52 @@ TEST_F(LocalExchangeTest, OnePollCopiesALimitedNumberOfBytes) {
   constexpr uint64_t kBytes = 16 << 10;
   // A copy reads and writes its bytes.
   EXPECT_EQ(MostMessagesOfOnePoll(kBytes), PollLimit::kBytes / (2 * kBytes));
+}
+
+// A tenant chooses how many pairs of its ranks exchange messages, once each.
+TEST_F(LocalExchangeTest, KeepsFewPairsWhoseMessagesAreMatched) {
+  constexpr size_t kPairs = 2 * LocalExchange::kMaxIdlePairs;
+  LocalExchange exchange(device_);
+  for (const int turn : {0, 1}) {
+    for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
+      for (size_t i = 0; i < kPairs; ++i) {
+        OpenMessage message = Make(i % 2 == 0 ? kind : OtherEnd(kind), 0);
+        message.pair = {Rank(static_cast<int>(i) / 2), Rank(10'000 + static_cast<int>(i) % 2)};
+        ASSERT_TRUE(exchange.Add(message).ok());
+      }
+      const bool matched = kind == OpKind::kRecv;
+      EXPECT_EQ(exchange.kept_pairs(), matched ? LocalExchange::kMaxIdlePairs : kPairs) << turn;
+      std::vector<OpenMessage> unmatched;
+      exchange.AddUnmatched(unmatched);
+      EXPECT_EQ(unmatched.size(), matched ? 0 : kPairs);
+    }
+  }
+}
+
+TEST_F(LocalExchangeTest, FindsTheCallsThatWaitForARank) {
+  LocalExchange exchange(device_);
+  const auto add = [&](OpKind kind, int source, int destination) {
+    OpenMessage message = Make(kind, 8);
+    message.pair = {Rank(source), Rank(destination)};
+    EXPECT_TRUE(exchange.Add(message).ok());
+  };
+  add(OpKind::kSend, 0, 1);
+  add(OpKind::kSend, 2, 1);
+  add(OpKind::kRecv, 3, 0);
+  add(OpKind::kRecv, 3, 0);
+  ASSERT_NE(exchange.WaitingFor(Rank(1)), nullptr);
+  EXPECT_EQ(exchange.WaitingFor(Rank(1))->call->kind, OpKind::kSend);
+  ASSERT_NE(exchange.WaitingFor(Rank(3)), nullptr);
+  EXPECT_EQ(exchange.WaitingFor(Rank(3))->caller(), Rank(0));
+  EXPECT_EQ(exchange.WaitingFor(Rank(0)), nullptr);
+  EXPECT_EQ(exchange.WaitingFor(Rank(2)), nullptr);
+  add(OpKind::kSend, 3, 0);
+  EXPECT_NE(exchange.WaitingFor(Rank(3)), nullptr) << "the second receive";
+  add(OpKind::kSend, 3, 0);
+  EXPECT_EQ(exchange.WaitingFor(Rank(3)), nullptr);
+  add(OpKind::kRecv, 0, 1);
+  ASSERT_NE(exchange.WaitingFor(Rank(1)), nullptr);
+  EXPECT_EQ(exchange.WaitingFor(Rank(1))->caller(), Rank(2));
 }
 
 TEST_F(LocalExchangeTest, OnePollCompletesALimitedNumberOfPuts) {
