@@ -225,7 +225,7 @@ bool Session::Poll(TurnBudget& budget) {
   if (state_ == State::kOpen) moved |= PollDirty(budget);
   moved |= PollMapped(budget);
   moved |= PollReleases(budget);
-  moved |= PollStops();
+  moved |= PollStops(budget);
   if (state_ == State::kOpen) moved |= PollEstimates(budget);
   for (uint32_t handle : std::exchange(free_, {})) {
     const auto slot = ranks_.find(handle);

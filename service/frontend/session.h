@@ -32,6 +32,7 @@
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/membership/id_keys.h"
 #include "service/counters.h"
+#include "service/frontend/awaited_stops.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
 #include "service/frontend/process_gpus.h"
@@ -65,10 +66,6 @@ struct SessionEnvironment {
                              std::shared_ptr<TenantResources> budget)>
       listen_for_environment_id;
 };
-
-// Answers that wait for the end of work (Session::AwaitedStop), of one process: for each of its
-// communicators, and as many windows.
-inline constexpr size_t kMaxAwaitedStops = 2 * wire::kMaxCommsPerSession;
 
 class Session {
  public:
@@ -117,13 +114,6 @@ class Session {
 
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
-
-  // A CommRevoke or DeregisterWindow, answered when the communicator has stopped or has ended.
-  struct AwaitedStop {
-    uint64_t request = 0;
-    uint32_t handle = 0;                  // `comm_handle` of the rank
-    std::optional<uint64_t> window = {};  // no put into it may be in progress; none: no operation
-  };
 
   // An Estimate, answered when its plan is built.
   struct AwaitedEstimate {
@@ -196,7 +186,7 @@ class Session {
   bool PollDirty(TurnBudget& budget);
   bool PollMapped(TurnBudget& budget);
   bool PollReleases(TurnBudget& budget);
-  bool PollStops();
+  bool PollStops(TurnBudget& budget);
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
   void WakeRanks();
@@ -204,8 +194,6 @@ class Session {
   bool ReleaseBuffers(TurnBudget& budget);
   Outcome Await(const AwaitedStop& stop);
   bool HasStopped(const AwaitedStop& stop) const;
-  // That are looked at in one turn.
-  static constexpr size_t kStopsPerTurn = 256;
   void DropSomeFailedCalls();
   // Counts extra_cost_.
   std::vector<RingUse> UsesOf(BufferId id);
@@ -295,8 +283,8 @@ class Session {
   // Undecided requests for derived communicators: `comm_handle` of the parent, request.
   std::set<std::pair<uint32_t, uint64_t>> pending_requests_;
   std::set<std::pair<uint64_t, uint32_t>> pending_by_number_;  // the same, request first
-  std::deque<AwaitedStop> stops_;                              // the next one to look at first
-  std::deque<AwaitedEstimate> estimates_;                      // at most kMaxWaitingEstimates
+  AwaitedStops stops_;
+  std::deque<AwaitedEstimate> estimates_;  // at most kMaxWaitingEstimates
   BufferReleases releases_{buffers_};
   uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use

@@ -413,12 +413,7 @@ Session::Outcome Session::HandleDeregisterWindow(const wire::DeregisterWindow& r
 }
 
 Session::Outcome Session::Await(const AwaitedStop& stop) {
-  if (stops_.size() >= kMaxAwaitedStops) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("this process already waits for the end of work in ", stops_.size(),
-                     " communicators and windows, which is the limit; wait for earlier calls"));
-  }
-  stops_.push_back(stop);
+  if (absl::Status added = stops_.Add(stop); !added.ok()) return added;
   return std::nullopt;
 }
 
@@ -431,19 +426,10 @@ bool Session::HasStopped(const AwaitedStop& stop) const {
   return !communicator.WritesInto(slot->second.endpoint().rank(), *stop.window);
 }
 
-bool Session::PollStops() {
-  bool moved = false;
-  for (size_t i = std::min(stops_.size(), kStopsPerTurn); i > 0; --i) {
-    const AwaitedStop stop = stops_.front();
-    stops_.pop_front();
-    if (HasStopped(stop)) {
-      AnswerDone(stop.request);
-      moved = true;
-    } else {
-      stops_.push_back(stop);
-    }
-  }
-  return moved;
+bool Session::PollStops(TurnBudget& budget) {
+  return stops_.Poll(
+      budget, [this](const AwaitedStop& stop) { return HasStopped(stop); },
+      [this](const AwaitedStop& stop) { AnswerDone(stop.request); });
 }
 
 }  // namespace mccs
