@@ -110,6 +110,8 @@ class Communicator {
   bool WritesInto(Rank rank, uint64_t window) const {
     return work_ != nullptr && work_->messages().WritesInto(rank, window);
   }
+  // A split has ended. Its ranks join in the next turn of the table.
+  bool has_split_results() const { return splits_.has_results(); }
   // Results of splits since the last call.
   std::vector<SplitResult> TakeSplitResults() { return splits_.TakeSplitResults(); }
 

@@ -101,8 +101,9 @@ bool Communicator::PollStar() {
     if (!message->has_value()) return moved;
     OnMessage(**message);
     moved = true;
-    // A strategy change may open or close many lanes: at most one per turn.
-    if ((*message)->message.has_strategy_change()) return true;
+    // A strategy change may open or close many lanes, and all ranks join by the end of a split: at
+    // most one per turn.
+    if ((*message)->message.has_strategy_change() || splits_.has_results()) return true;
   }
   return moved;
 }

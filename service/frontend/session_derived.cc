@@ -38,6 +38,8 @@ Session::Outcome Session::HandleSplit(const wire::CommSplit& request, RankSlot& 
                                                            .choice = {request.color, request.key},
                                                            .join = std::move(join)});
   if (!begun.ok()) RemovePendingRequest(request.comm_handle, number);
+  // All ranks of this host join: at most one split per turn and tenant.
+  if (parent.communicator()->has_split_results()) extra_cost_ += TenantBudget::kPerTurn;
   return Later(begun);
 }
 

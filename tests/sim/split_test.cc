@@ -231,6 +231,50 @@ TEST(SimSplit, RejectsTooManyPendingCalls) {
   EXPECT_EQ(parent.Run(OpKind::kAllReduce, 1000), "");
 }
 
+// The largest number of ranks that got the answer to a split in one turn of the daemons.
+class AnswersPerTurn final : public SimParticipant {
+ public:
+  explicit AnswersPerTurn(SimWorld& world) { world.AddParticipant(*this); }
+
+  void Add(const SimRank& rank) { waiting_.push_back(&rank); }
+  bool Poll() override {
+    most_ = std::max(most_, std::erase_if(waiting_, [](auto* rank) { return rank->answered; }));
+    return false;
+  }
+  MonotonicNs NextEvent() const override { return kNever; }
+  bool AllAnswered() const { return waiting_.empty(); }
+  size_t most() const { return most_; }
+
+ private:
+  std::vector<const SimRank*> waiting_;
+  size_t most_ = 0;
+};
+
+// The last rank's calls end splits that all others have called before.
+void CheckOneSplitEndsPerTurn(const std::vector<int>& host_of_rank, int last) {
+  constexpr int kSplits = 16;
+  auto [world, parent] =
+      JobWorld({.seed = 8, .hosts = 1 + std::ranges::max(host_of_rank)}, host_of_rank, 8192);
+  AnswersPerTurn answers(world);
+  const auto call = [&, &parent = parent](int r) {
+    for (int i = 0; i < kSplits; ++i) answers.Add(parent.tenant(r).Split(parent.rank(r), 0, 0));
+  };
+  for (int r = 0; r < parent.ranks(); ++r) {
+    if (r != last) call(r);
+  }
+  world.RunFor(kNsPerMs);
+  ASSERT_EQ(answers.most(), 0u);
+  call(last);
+  ASSERT_TRUE(world.RunUntil([&] { return answers.AllAnswered(); }));
+  EXPECT_LE(answers.most(), host_of_rank.size());
+}
+
+// Each rank of a host joins by the end of a split, which takes long.
+TEST(SimSplit, OneSplitEndsPerTurn) {
+  CheckOneSplitEndsPerTurn({0, 0, 0, 0}, 3);
+  CheckOneSplitEndsPerTurn({0, 1, 1, 1}, 0);
+}
+
 TEST(SimSplit, RejectsInvalidHandlesAndColors) {
   auto [world, parent] = JobWorld({.seed = 7, .hosts = 1}, std::vector<int>{0}, 8192);
   SimRank invalid_rank;

@@ -66,6 +66,7 @@ class Splits {
   // Fails all pending requests.
   void Fail(const absl::Status& why);
 
+  bool has_results() const { return !results_.empty(); }
   std::vector<SplitResult> TakeSplitResults() { return std::exchange(results_, {}); }
 
  private:
