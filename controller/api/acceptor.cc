@@ -124,8 +124,7 @@ void OpenConnections::EraseClosed(MonotonicNs now) {
 }
 
 Acceptor::Acceptor(Log* log)
-    : log_(log),
-      warnings_(*log, "reason"),
+    : warnings_(*log, "reason"),
       open_(MostConnections()),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 

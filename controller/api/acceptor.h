@@ -75,7 +75,6 @@ class Acceptor {
   // False: the process has no descriptor or memory for a connection now.
   bool AcceptFrom(int listener);
 
-  Log* const log_;
   const SystemClock clock_;
   LimitedWarnings warnings_;
   OpenConnections open_;
