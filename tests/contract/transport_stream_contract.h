@@ -200,6 +200,19 @@ TEST_P(StreamWakes, TheEndOfAStreamWakesItsOtherEnd) {
   }
 }
 
+// Its owner may be a part of what is destroyed. Bytes that the other end has not read let the
+// kernel reset the connection, so that a last write of this end fails.
+TEST_P(StreamWakes, AStreamThatIsDestroyedWakesNobody) {
+  TransportWorld::Ends ends = Open();
+  RecordingWaker waker;
+  ASSERT_EQ(Write(*ends.sender, 100), 100u);
+  ends.sender->SetWaker(&waker);
+  ends.receiver.reset();
+  waker.woken = false;
+  ends.sender.reset();
+  EXPECT_FALSE(waker.woken);
+}
+
 TEST_P(StreamWakes, OnlyTheLastWakerIsWoken) {
   const TransportWorld::Ends ends = Open();
   RecordingWaker first, second;

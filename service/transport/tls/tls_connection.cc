@@ -34,6 +34,7 @@ TlsConnection::~TlsConnection() {
     return;
   }
   if (!broken_.ok() || handshaking()) return;
+  SetWaker(nullptr);  // Its owner may be destroyed already, and the last write may fail.
   session_->Shutdown();
   Flush();
 }
