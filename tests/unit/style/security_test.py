@@ -15,7 +15,8 @@ NAME = re.compile(r"`(\w+\.\w+)`")
 
 def existing_tests():
     found = set()
-    for path in (ROOT / "tests").rglob("*_test.cc"):
+    contracts = (ROOT / "tests").rglob("*_contract.h")
+    for path in [*(ROOT / "tests").rglob("*_test.cc"), *contracts]:
         found.update(".".join(names) for names in CPP_TEST.findall(path.read_text()))
     for path in (ROOT / "tests").rglob("*_test.py"):
         for part in re.split(r"^class ", path.read_text(), flags=re.MULTILINE)[1:]:
