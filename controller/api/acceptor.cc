@@ -1,6 +1,5 @@
 #include "controller/api/acceptor.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/endpoint.h"
+#include "base/socket_endpoint.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -41,26 +40,6 @@ uint64_t CookieOf(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
-// "10.0.0.1", or "2001:db8:0:1::/64".
-std::string AddressOf(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  char text[INET6_ADDRSTRLEN] = "";
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "";
-  if (storage.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(storage).sin_addr, text, sizeof(text));
-    return text;
-  }
-  in6_addr address = reinterpret_cast<sockaddr_in6&>(storage).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address)) {
-    inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof(text));
-    return text;
-  }
-  std::memset(&address.s6_addr[8], 0, 8);
-  inet_ntop(AF_INET6, &address, text, sizeof(text));
-  return absl::StrCat(text, "/64");
-}
-
 absl::StatusOr<UniqueFd> ListenAt(const addrinfo& at, int port) {
   sockaddr_storage address{};
   std::memcpy(&address, at.ai_addr, at.ai_addrlen);
@@ -77,18 +56,11 @@ absl::StatusOr<UniqueFd> ListenAt(const addrinfo& at, int port) {
   return fd;
 }
 
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(reinterpret_cast<sockaddr_in&>(address).sin_port);
-}
-
 }  // namespace
 
 absl::Status OpenConnections::Add(int fd, MonotonicNs now) {
   Erase(fd);  // Its number was free, so the connection that had it has been closed.
-  std::string address = AddressOf(fd);
+  std::string address = NetworkOf(RemoteEndpoint(fd).host);
   const auto held = [&] {
     const auto found = by_address_.find(address);
     return found == by_address_.end() ? 0 : found->second;
@@ -153,7 +125,7 @@ absl::Status Acceptor::Bind(const std::string& address) {
     absl::StatusOr<UniqueFd> listener = ListenAt(*each, port_);
     last = listener.status();
     if (!listener.ok()) continue;
-    port_ = PortOf(listener->get());
+    port_ = LocalEndpoint(listener->get()).port;
     listeners_.push_back(*std::move(listener));
   }
   freeaddrinfo(found);

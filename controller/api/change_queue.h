@@ -29,7 +29,7 @@ class ChangeQueue {
   using Change = std::function<void(bool runs)>;
 
   ChangeQueue();
-  ~ChangeQueue();  // after Stop()
+  ~ChangeQueue();  // Stop()
 
   // Runs `change` once, later. kResourceExhausted: too many wait, or too many of `user`; it is not
   // run.

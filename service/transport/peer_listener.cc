@@ -1,14 +1,11 @@
 #include "service/transport/peer_listener.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/socket_endpoint.h"
 
 namespace mccs {
 namespace {
@@ -17,17 +14,6 @@ namespace {
 constexpr int kMaxAcceptsPerPoll = 64;
 // Handshakes advanced per Poll, for the same reason: many clients may send at once.
 constexpr size_t kMaxAdvancedPerPoll = 64;
-
-// The smallest network that one machine usually has alone: an IPv4 address, or the /64 of an IPv6
-// address.
-std::string NetworkOf(const std::string& address) {
-  in6_addr bytes{};
-  if (inet_pton(AF_INET6, address.c_str(), &bytes) != 1) return address;
-  std::fill(std::begin(bytes.s6_addr) + 8, std::end(bytes.s6_addr), uint8_t{0});
-  char text[INET6_ADDRSTRLEN];
-  inet_ntop(AF_INET6, &bytes, text, sizeof(text));
-  return absl::StrCat(text, "/64");
-}
 
 }  // namespace
 

@@ -42,32 +42,8 @@ absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family) {
   return address;
 }
 
-// Empty for other families than IPv4 and IPv6.
-Endpoint ToEndpoint(const sockaddr& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.sa_family == AF_INET) {
-    const auto& in = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
-    return {.host = text, .port = ntohs(in.sin_port)};
-  }
-  if (address.sa_family == AF_INET6) {
-    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(address);
-    inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
-    return {.host = text, .port = ntohs(in6.sin6_port)};
-  }
-  return {};
-}
-
 Endpoint ToEndpoint(const SocketAddress& address) {
   return ToEndpoint(reinterpret_cast<const sockaddr&>(address.storage));
-}
-
-Endpoint LocalEndpoint(int fd) {
-  SocketAddress address;
-  address.length = sizeof(address.storage);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
-    return {};
-  return ToEndpoint(address);
 }
 
 namespace {

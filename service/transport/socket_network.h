@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/reactor.h"
+#include "base/socket_endpoint.h"
 #include "service/transport/network.h"
 
 namespace mccs {
@@ -35,9 +36,6 @@ struct SocketAddress {
 absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
 
 Endpoint ToEndpoint(const SocketAddress& address);
-
-// The local end of a socket; empty when it has none.
-Endpoint LocalEndpoint(int fd);
 
 struct SocketOptions {
   // Kernel buffers per stream. 0: the kernel adapts them to the path's bandwidth × delay (a fixed

@@ -73,14 +73,6 @@ TEST_F(SocketNetworkTest, BothEndsKnowTheFiveTupleAndTheChosenSourcePort) {
   EXPECT_EQ(far->local(), (*near)->remote());
 }
 
-Endpoint RemoteEndpoint(int fd) {
-  SocketAddress address;
-  address.length = sizeof(address.storage);
-  const bool connected =
-      getpeername(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) == 0;
-  return connected ? ToEndpoint(address) : Endpoint{};
-}
-
 // Of this process's socket with these two ends.
 int DscpOf(const Connection& connection) {
   for (int fd = 3; fd < 1024; ++fd) {
