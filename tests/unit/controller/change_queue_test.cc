@@ -79,7 +79,7 @@ TEST_F(ChangeQueueTest, RefusesMoreThanItHolds) {
 TEST_F(ChangeQueueTest, EndsThoseThatWaitWhenItStops) {
   EXPECT_TRUE(Add("ann", "a").ok());
   std::thread stop([&] { queue_.Stop(); });
-  EXPECT_TRUE(Eventually([&] { return !Add("bob", "b").ok(); }));
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnavailable(Add("bob", "b")); }));
   Release();
   stop.join();
   EXPECT_THAT(done().front(), HasSubstr("ended"));
