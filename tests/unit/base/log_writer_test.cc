@@ -86,7 +86,8 @@ TEST(LogWriter, WritesLinesInOrder) {
 }
 
 TEST(LogWriter, DoesNotWaitForAnUnreadPipe) {
-  Pipe pipe;
+  // Stays open: the thread that is left behind may still use its descriptor's number.
+  static Pipe pipe;
   LogWriter::Options options = OptionsFor(pipe);
   options.closing_timeout = kShort;
   const auto begun = steady_clock::now();
