@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,7 @@ ActiveWork::ActiveWork(const Options& options)
                  .channels = ChannelsOf(*formation_.strategy),
                  .tally = options.tally},
                 ranks_),
+      reached_groups_(ranks_),
       watcher_({.members = &*formation_.members,
                 .star = formation_.star.get(),
                 .log = formation_.log,
@@ -126,7 +128,9 @@ ActiveWork::ActiveWork(const Options& options)
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> ActiveWork::PollCalls() {
-  MCCS_ASSIGN_OR_RETURN(bool moved, loop_.Poll());
+  MCCS_ASSIGN_OR_RETURN(bool moved, reached_groups_.Poll());
+  MCCS_ASSIGN_OR_RETURN(const bool collectives_moved, loop_.Poll());
+  moved |= collectives_moved;
   MCCS_ASSIGN_OR_RETURN(const bool messages_moved, messages_.Poll());
   moved |= messages_moved;
   moved |= order_.Poll();
@@ -173,7 +177,8 @@ bool ActiveWork::idle() const {
          std::ranges::all_of(ranks_, [](const LocalRank& local) {
            if (local.port == nullptr) return true;
            const auto front = local.port->Front();
-           return front.ok() && *front == nullptr && !local.port->HasMessages();
+           return front.ok() && *front == nullptr && !local.port->HasMessages() &&
+                  !local.port->HasCaptured();
          });
 }
 
@@ -248,13 +253,25 @@ void ActiveWork::WriteState(state::Communicator* out) const {
   operation.set_call(entered.call());
   *operation.mutable_not_entered() = entered.not_entered();
   *operation.mutable_not_reached() = entered.not_reached();
-  const std::vector<OpenMessage> waiting = messages_.Unmatched();
-  for (size_t i = 0; i < std::min(waiting.size(), kMaxMessages); ++i) {
-    out->add_messages(Describe(waiting[i]));
+  WriteMessages(out);
+}
+
+void ActiveWork::WriteMessages(state::Communicator* out) const {
+  WaitingCalls waiting;
+  for (size_t part = 0; part < messages_.waiting_parts(); ++part) {
+    messages_.AddWaiting(part, waiting);
   }
-  if (waiting.size() > kMaxMessages) {
-    out->add_messages(absl::StrCat("and ", waiting.size() - kMaxMessages, " more"));
+  std::vector<OpenMessage> calls = waiting.calls();
+  std::ranges::sort(calls, {}, [](const OpenMessage& call) {
+    return std::tuple(call.pair.source, call.pair.destination, call.call->kind);
+  });
+  for (size_t i = 0; i < std::min(calls.size(), kMaxMessages); ++i) {
+    out->add_messages(Describe(calls[i]));
   }
+  if (calls.size() <= kMaxMessages) return;
+  const bool all = calls.size() + waiting.puts().size() < WaitingCalls::kMost;
+  out->add_messages(
+      absl::StrCat("and ", all ? "" : "at least ", calls.size() - kMaxMessages, " more"));
 }
 
 }  // namespace mccs

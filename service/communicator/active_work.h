@@ -23,6 +23,7 @@
 #include "service/communicator/schedule/departures.h"
 #include "service/communicator/schedule/hang_watcher.h"
 #include "service/communicator/schedule/operation_loop.h"
+#include "service/communicator/schedule/reached_groups.h"
 #include "service/communicator/schedule/strategy_change.h"
 #include "service/counters.h"
 #include "service/messages/message_loop.h"
@@ -89,13 +90,14 @@ class ActiveWork {
   bool quiescent() const { return loop_.quiescent() && messages_.quiescent(); }
   // The device holds no memory of a rank, except what processes copy (MessageLoop::UsesMemoryOf).
   bool locally_quiescent() const { return loop_.quiescent() && messages_.locally_quiescent(); }
-  // Nothing is in flight or posted, not even since the last turn.
+  // Nothing is in flight or posted, not even since the last turn, and no stream waits for captured
+  // work.
   bool idle() const;
   // Collectives or messages move data.
   bool busy() const { return loop_.running() || messages_.busy(); }
   WorkDone done() const;
-  // Of collectives, and of the checks for stalled messages (turn_cost.h).
-  int64_t cost() const { return loop_.cost() + message_watcher_.cost(); }
+  // Of collectives, of captured groups and of the checks for stalled messages (turn_cost.h).
+  int64_t cost() const { return loop_.cost() + reached_groups_.cost() + message_watcher_.cost(); }
   Urgency urgency() const;
   // The next time at which a turn has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -104,6 +106,7 @@ class ActiveWork {
 
  private:
   void ShowAwaited();
+  void WriteMessages(state::Communicator* out) const;
   // Whether the local ranks have entered the current or next operation.
   peer::Entered LocalEntered() const;
   // The highest number of captured groups in live graphs, over all local ranks.
@@ -119,6 +122,7 @@ class ActiveWork {
   StrategyChange change_;
   OperationLoop loop_;
   MessageLoop messages_;
+  ReachedGroups reached_groups_;
   HangWatcher watcher_;
   MessageWatcher message_watcher_;
   const std::string tenant_;

@@ -1,7 +1,6 @@
 #include "service/frontend/captured_groups.h"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -9,12 +8,20 @@
 #include "base/status_macros.h"
 
 namespace mccs {
+namespace {
+
+// For each record of a capture: more than it allocates, so that released memory does not grow.
+constexpr size_t kFreedPerRecord = 128;
+
+}  // namespace
 
 // ---- Captures -----------------------------------------------------------------------------------
 
 std::optional<absl::Status> CapturedGroups::Add(uint64_t capture, const wire::WorkRecord& record) {
+  CapturedBudget freed(kFreedPerRecord);
+  FreeSome(&freed);
   if (pending_group_ == nullptr) {
-    pending_group_ = std::make_unique<Group>();
+    pending_group_ = std::make_unique<CapturedGroup>();
     pending_group_->capture = capture;
     record_error_ = absl::OkStatus();
   }
@@ -35,12 +42,14 @@ absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& re
   MCCS_RETURN_IF_ERROR(AddPlace(capture, record));
   if (is_fence) return absl::OkStatus();
   if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Rejected(status);
-  if (calls_ + pending_group_->calls.size() >= kMaxCapturedCalls) {
+  if (absl::Status status = runs_.CheckBuffers(record); !status.ok()) return Rejected(status);
+  if (calls_ + runs_.released_calls() + CountOf(*pending_group_) >= kMaxCapturedCalls) {
     return absl::ResourceExhaustedError(
         absl::StrCat("too many captured calls: live CUDA graphs have ", kMaxCapturedCalls,
                      " calls of this communicator, which is the limit; destroy unused graphs"));
   }
-  pending_group_->calls.push_back(record);
+  if (!HasPeer(record.op)) ++pending_group_->collectives;
+  pending_group_->calls.PushBack(record);
   return absl::OkStatus();
 }
 
@@ -50,8 +59,8 @@ absl::Status CapturedGroups::Rejected(const absl::Status& why) const {
 }
 
 absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& record) {
-  std::vector<Place>& places = pending_group_->places;
-  const bool known = std::any_of(places.begin(), places.end(), [&](const Place& place) {
+  std::vector<CapturedPlace>& places = pending_group_->places;
+  const bool known = std::any_of(places.begin(), places.end(), [&](const CapturedPlace& place) {
     return place.slot == record.ready_slot && place.group == record.ready_value;
   });
   if (known) return absl::OkStatus();
@@ -69,206 +78,102 @@ absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& 
 }
 
 absl::Status CapturedGroups::Commit() {
-  if (pending_group_->calls.empty())
+  if (pending_group_->calls.size() == 0)
     return absl::InvalidArgumentError("a captured group has no calls");
   pending_group_->first_key = last_key_ + 1;
-  if (absl::Status status = Resolve(*pending_group_); !status.ok()) return Rejected(status);
-  last_key_ += pending_group_->collectives.size();
-  ReleaseBuffers(*pending_group_);
-  for (const Place& place : pending_group_->places) {
+  last_key_ += pending_group_->collectives;
+  for (const CapturedPlace& place : pending_group_->places) {
     Slot& slot = slots_[place.slot];
     // The word may contain a value of a stream whose capture has ended.
     if (slot.groups.empty()) region_.captured_ready[place.slot].store(0);
     slot.capture = pending_group_->capture;
     slot.groups.push_back(pending_group_.get());
   }
-  calls_ += pending_group_->calls.size();
+  Capture& capture = captures_[pending_group_->capture];
+  capture.calls += CountOf(*pending_group_);
+  calls_ += CountOf(*pending_group_);
   ++size_;
-  groups_[pending_group_->capture].push_back(std::move(pending_group_));
+  capture.groups.push_back(std::move(pending_group_));
   return absl::OkStatus();
 }
 
 void CapturedGroups::Release(uint64_t capture) {
-  const auto of_capture = groups_.find(capture);
-  if (of_capture == groups_.end()) return;
+  const auto released = captures_.find(capture);
+  if (released == captures_.end()) return;
   std::erase_if(slots_, [&](const auto& slot) { return slot.second.capture == capture; });
-  for (std::unique_ptr<Group>& group : of_capture->second) {
-    if (group->running) {
-      group->released = true;
-      released_.push_back(std::move(group));
-    } else {
-      calls_ -= group->calls.size();
-      --size_;
-    }
-  }
-  groups_.erase(of_capture);
+  runs_.ReleaseCapture(capture);
+  calls_ -= released->second.calls;
+  size_ -= released->second.groups.size();
+  ended_.emplace_back().insert(captures_.extract(released));
 }
 
 // ---- Replays ------------------------------------------------------------------------------------
 
-absl::Status CapturedGroups::StartReached() {
-  for (const auto& [index, slot] : slots_) {
-    // Pairs with the stream's write: makes the stream's earlier writes visible here.
-    const uint32_t shown = region_.captured_ready[index].load(std::memory_order_acquire);
-    if (shown == 0) continue;
-    if (shown > slot.groups.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(),
-                                                     ": captured slot ", index, " shows group ",
-                                                     shown, " of ", slot.groups.size()));
-    }
-    Group& group = *slot.groups[shown - 1];
-    if (IsReached(group)) MCCS_RETURN_IF_ERROR(Start(group));
+absl::StatusOr<bool> CapturedGroups::PollBusy(CapturedBudget* budget) {
+  MCCS_RETURN_IF_ERROR(runs_.Resolve(budget));
+  auto slot = slots_.lower_bound(next_slot_);
+  for (size_t looks = slots_.size(); looks > 0; --looks, ++slot) {
+    if (runs_.resolving() || budget->left() == 0) break;
+    if (slot == slots_.end()) slot = slots_.begin();
+    MCCS_RETURN_IF_ERROR(StartIfReached(slot->first, slot->second, budget));
+    MCCS_RETURN_IF_ERROR(runs_.Resolve(budget));
   }
-  return absl::OkStatus();
+  next_slot_ = slot == slots_.end() ? 0 : slot->first;
+  return !FreeSome(budget) || runs_.resolving();
 }
 
-bool CapturedGroups::IsReached(const Group& group) const {
-  return std::all_of(group.places.begin(), group.places.end(), [&](const Place& place) {
+absl::Status CapturedGroups::StartIfReached(uint32_t index, const Slot& slot,
+                                            CapturedBudget* budget) {
+  budget->SpendLooks(1);
+  // Pairs with the stream's write: makes the stream's earlier writes visible here.
+  const uint32_t shown = region_.captured_ready[index].load(std::memory_order_acquire);
+  if (shown == 0) return absl::OkStatus();
+  if (shown > slot.groups.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(),
+                                                   ": captured slot ", index, " shows group ",
+                                                   shown, " of ", slot.groups.size()));
+  }
+  const CapturedGroup& group = *slot.groups[shown - 1];
+  budget->SpendLooks(group.places.size());
+  return IsReached(group) ? runs_.Begin(group) : absl::OkStatus();
+}
+
+bool CapturedGroups::IsReached(const CapturedGroup& group) const {
+  return std::all_of(group.places.begin(), group.places.end(), [&](const CapturedPlace& place) {
     return region_.captured_ready[place.slot].load(std::memory_order_acquire) == place.group;
   });
 }
 
-absl::Status CapturedGroups::Start(Group& group) {
-  const bool in_use = std::ranges::any_of(
-      group.places, [&](const Place& place) { return slots_in_use_.test(place.slot); });
-  if (in_use) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", caller_.rank.value(),
-                     " launches a captured call again while it runs; launch a graph's instances "
-                     "one after the other"));
-  }
-  if (absl::Status status = Resolve(group); !status.ok()) {
-    ReleaseBuffers(group);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", caller_.rank.value(), " replays a captured call whose buffer was freed or ",
-        "deregistered: ", std::string(status.message())));
-  }
-  for (const Place& place : group.places) {
-    region_.captured_ready[place.slot].store(0);
-    slots_in_use_.set(place.slot);
-  }
-  group.running = true;
-  ++running_;
-  if (!group.collectives.empty()) {
-    next_.insert(FindNext(group.first_key), Next{.key = group.first_key, .group = &group});
-  }
-  if (!group.messages.empty()) {
-    with_messages_.insert(FindWithMessage(group.messages.data()), &group);
-    untaken_.push_back(&group);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CapturedGroups::Resolve(Group& group) const {
-  for (const wire::WorkRecord& record : group.calls) {
-    MCCS_ASSIGN_OR_RETURN(const KernelCall kernel, queues_.CapturedAt(record.ready_slot));
-    if (HasPeer(record.op)) {
-      ResolvedMessage& message = group.messages.emplace_back();
-      MCCS_ASSIGN_OR_RETURN(message, ResolveMessage(record, buffers_));
-      message.kernel = queues_.ForMessages(kernel);
-      continue;
-    }
-    ResolvedCollective& call = group.collectives.emplace_back();
-    MCCS_ASSIGN_OR_RETURN(call, ResolveCollective(record, caller_, buffers_));
-    call.kernel = kernel;
-  }
-  return absl::OkStatus();
-}
-
-// Keeps the containers' capacity for the next run.
-void CapturedGroups::ReleaseBuffers(Group& group) {
-  group.collectives.clear();
-  group.messages.clear();
-  group.complete_collectives = group.taken_messages = group.complete_messages = 0;
-}
-
-std::vector<CapturedGroups::Next>::const_iterator CapturedGroups::FindNext(uint64_t key) const {
-  return std::ranges::lower_bound(next_, key, {}, &Next::key);
-}
-
-uint64_t CapturedGroups::NextKey(uint64_t after) const {
-  const auto next = FindNext(after + 1);
-  return next == next_.end() ? 0 : next->key;
-}
-
-const PostedOperation* CapturedGroups::Front(uint64_t key) const {
-  const auto next = FindNext(key);
-  if (next == next_.end() || next->key != key) return nullptr;
-  return &next->group->collectives[next->group->complete_collectives];
-}
-
-void CapturedGroups::Complete(uint64_t key) {
-  const auto next = next_.begin() + (FindNext(key) - next_.cbegin());
-  Group& group = *next->group;
-  if (++group.complete_collectives < group.collectives.size()) {
-    ++next->key;  // No other group has keys between those of this one: the order stays.
-    return;
-  }
-  next_.erase(next);
-  EndIfDone(group);
-}
-
-const PostedMessage* CapturedGroups::TakeMessage() {
-  if (untaken_.empty()) return nullptr;
-  Group& group = *untaken_.front();
-  const PostedMessage* const message = &group.messages[group.taken_messages++];
-  if (group.taken_messages == group.messages.size()) untaken_.erase(untaken_.begin());
-  return message;
-}
-
-std::vector<CapturedGroups::Group*>::const_iterator CapturedGroups::FindWithMessage(
-    const PostedMessage* address) const {
-  return std::ranges::partition_point(with_messages_, [&](const Group* group) {
-    const PostedMessage* const end = group->messages.data() + group->messages.size();
-    return !std::less<>()(address, end);
-  });
-}
-
-bool CapturedGroups::CompleteMessage(const PostedMessage& message) {
-  const auto found = FindWithMessage(&message);
-  if (found == with_messages_.end() || std::less<>()(&message, (*found)->messages.data())) {
-    return false;
-  }
-  Group& group = **found;
-  if (++group.complete_messages == group.messages.size()) {
-    with_messages_.erase(found);
-    EndIfDone(group);
-  }
-  return true;
-}
-
-void CapturedGroups::EndIfDone(Group& group) {
-  if (group.complete_collectives == group.collectives.size() &&
-      group.complete_messages == group.messages.size()) {
-    End(group);
-  }
-}
-
-void CapturedGroups::End(Group& group) {
-  group.running = false;
-  --running_;
-  ReleaseBuffers(group);
-  for (const Place& place : group.places) {
-    slots_in_use_.reset(place.slot);
-    wire::RaiseFence(region_.captured_done[place.slot], wire::kCapturedDone);
-    queues_.RingCaptured(place.slot);
-  }
-  if (!group.released) return;
-  calls_ -= group.calls.size();
-  --size_;
-  std::erase_if(released_, [&](const auto& released) { return released.get() == &group; });
-}
+// ---- The end ------------------------------------------------------------------------------------
 
 void CapturedGroups::Drop() {
   pending_group_.reset();
-  next_.clear();
-  untaken_.clear();
-  with_messages_.clear();
-  slots_in_use_.reset();
+  runs_.Drop();
   slots_.clear();
-  groups_.clear();
-  released_.clear();
-  running_ = size_ = calls_ = 0;
+  if (!captures_.empty()) ended_.push_back(std::exchange(captures_, {}));
+  size_ = calls_ = 0;
+}
+
+bool CapturedGroups::FreeSome(CapturedBudget* budget) {
+  if (!runs_.FreeSome(budget)) return false;
+  // The group that is being resolved may be among them.
+  if (runs_.resolving()) return ended_.empty();
+  while (!ended_.empty()) {
+    Captures& captures = ended_.back();
+    if (captures.empty()) {
+      ended_.pop_back();
+      continue;
+    }
+    std::vector<std::unique_ptr<CapturedGroup>>& groups = captures.begin()->second.groups;
+    if (groups.empty()) {
+      captures.erase(captures.begin());
+      continue;
+    }
+    if (budget->left() == 0) return false;
+    budget->SpendPiece();
+    if (!groups.back()->calls.PopPiece()) groups.pop_back();
+  }
+  return true;
 }
 
 }  // namespace mccs

@@ -30,6 +30,7 @@ struct ResolvedCollective : PostedOperation {
 
 struct ResolvedMessage : PostedMessage {
   BufferHold hold;
+  bool captured = false;  // of a captured group
 };
 
 // kInvalidArgument: the record is not a valid call, independent of memory. REQUIRES: a kOperation

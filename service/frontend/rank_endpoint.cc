@@ -10,6 +10,12 @@
 #include "service/error_class.h"
 
 namespace mccs {
+namespace {
+
+// Of a failed rank, in looks of the CapturedBudget: some 20 µs.
+constexpr size_t kFreedPerTurn = 2048;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
@@ -53,16 +59,7 @@ absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   Advance(1);
   if (collective_count_ == 0 && !record_error_.ok()) return record_error_;  // else likewise
   if (AwaitsStreams() && HaveReached(sequence_)) return &messages_[taken_messages_++];
-  if (captured_.size() == 0) return nullptr;
-  if (const PostedMessage* const message = captured_.TakeMessage()) return message;
-  MCCS_RETURN_IF_ERROR(captured_.StartReached());
-  return captured_.TakeMessage();
-}
-
-absl::StatusOr<uint64_t> RankEndpoint::PollCaptured() {
-  if (captured_.size() == 0) return 0;
-  MCCS_RETURN_IF_ERROR(captured_.StartReached());
-  return captured_.NextKey(0);
+  return captured_.runs().TakeMessage();
 }
 
 void RankEndpoint::Complete() {
@@ -76,7 +73,7 @@ void RankEndpoint::Complete() {
 }
 
 void RankEndpoint::CompleteMessage(const PostedMessage& message) {
-  if (captured_.CompleteMessage(message)) return;
+  if (captured_.runs().CompleteMessage(message)) return;
   const_cast<ResolvedMessage&>(static_cast<const ResolvedMessage&>(message)).hold.reset();
   if (++complete_messages_ == messages_.size()) SignalIfDone();
 }
@@ -247,6 +244,8 @@ void RankEndpoint::DropFailedCalls() {
   DropCollectives();
   for (ResolvedMessage& message : messages_) message.hold.reset();
   captured_.Drop();
+  CapturedBudget budget(kFreedPerTurn);
+  captured_.FreeSome(&budget);
 }
 
 // ---- The end ------------------------------------------------------------------------------------

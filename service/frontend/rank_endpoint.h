@@ -54,13 +54,17 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<const PostedMessage*> TakeMessage() override;
   void CompleteMessage(const PostedMessage& message) override;
   bool AwaitsStreams() const override { return taken_messages_ < messages_.size(); }
-  bool HasMessages() const override { return !messages_.empty() || captured_.has_messages(); }
+  bool HasMessages() const override {
+    return !messages_.empty() || captured_.runs().has_messages();
+  }
   size_t ReplayableGroups() const override { return captured_.size(); }
-  bool HasCaptured() const override { return captured_.running(); }
-  absl::StatusOr<uint64_t> PollCaptured() override;
-  uint64_t NextCaptured(uint64_t after) const override { return captured_.NextKey(after); }
-  const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
-  void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
+  bool HasCaptured() const override { return captured_.runs().any(); }
+  absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) override {
+    return captured_.Poll(budget);
+  }
+  uint64_t NextCaptured(uint64_t after) const override { return captured_.runs().NextKey(after); }
+  const PostedOperation* Captured(uint64_t key) override { return captured_.runs().Front(key); }
+  void CompleteCaptured(uint64_t key) override { captured_.runs().Complete(key); }
   uint64_t WindowChanges() const override { return windows_.changes(); }
   WindowView GetWindow(uint64_t number) const override { return windows_.GetView(number); }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
@@ -110,7 +114,7 @@ class RankEndpoint final : public RankPort {
   }
   // Describes the rank for an operator.
   void WriteState(state::SessionRank* out) const;
-  // Releases the memory of failed operations once nothing uses it any more.
+  // Releases memory of failed operations once nothing uses it any more.
   void DropFailedCalls();
 
   // The region's descriptor, to be sent to the shim; available once.

@@ -21,7 +21,6 @@ bool RankSlot::BeginLeave(Communicator::Leaving how, std::optional<uint64_t> req
   return true;
 }
 
-// A communicator that fails while it forms may release a rank twice.
 std::vector<uint64_t> RankSlot::Release() {
   MCCS_CHECK(leaving());
   state_ = State::kReleased;

@@ -51,6 +51,7 @@ class RankSlot {
   // Null when kReleased.
   Communicator* communicator() const { return endpoint_->communicator; }
   bool leaving() const { return state_ >= State::kFinishing; }
+  bool released() const { return state_ == State::kReleased; }
 
   // Returns true the first time: the caller answers the init. `ok`: a rank that forms has joined.
   bool AnswerInit(bool ok);
@@ -60,7 +61,7 @@ class RankSlot {
   bool BeginLeave(Communicator::Leaving how, std::optional<uint64_t> request);
   // Whether BeginLeave would return true.
   bool MayLeave(Communicator::Leaving how) const { return state_ < StateOf(how); }
-  // Returns the requests to answer; none the second time. REQUIRES: leaving().
+  // Returns the requests to answer. REQUIRES: leaving(), not released().
   std::vector<uint64_t> Release();
 
   // ---- Derived communicators. REQUIRES: communicator() has members ------------------------------

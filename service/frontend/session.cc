@@ -15,6 +15,10 @@ namespace {
 
 constexpr int kMessagesPerTurn = 16;
 constexpr size_t kMaxPendingMappings = 256;
+// Of a process per turn: ranks that are erased, and of their captured groups, in looks of the
+// CapturedBudget.
+constexpr int kErasedPerTurn = 8;
+constexpr size_t kFreedPerTurn = 4096;
 // Socket, pidfd and doorbell.
 constexpr uint64_t kDescriptorsPerProcess = 3;
 // The number of a shim's Hello.
@@ -227,15 +231,23 @@ bool Session::Poll(TurnBudget& budget) {
   moved |= PollReleases(budget);
   moved |= PollStops(budget);
   if (state_ == State::kOpen) moved |= PollEstimates(budget);
-  for (uint32_t handle : std::exchange(free_, {})) {
+  moved |= EraseRanks();
+  if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
+  return moved;
+}
+
+bool Session::EraseRanks() {
+  CapturedBudget freed(kFreedPerTurn);
+  for (int i = 0; i < kErasedPerTurn && !free_.empty(); ++i) {
+    const uint32_t handle = free_.back();
     const auto slot = ranks_.find(handle);
-    if (slot == ranks_.end()) continue;  // It was released twice in this turn.
+    if (!slot->second.endpoint().captured().FreeSome(&freed)) return true;
+    free_.pop_back();
     inits_.erase({slot->second.origin().init_request, handle});
     ranks_.erase(slot);
     free_below_.insert(handle);
   }
-  if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
-  return moved;
+  return !free_.empty();
 }
 
 bool Session::ReleaseBuffers(TurnBudget& budget) {

@@ -189,6 +189,8 @@ class Session {
   bool PollStops(TurnBudget& budget);
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
+  // Erases some of the released ranks. Returns true if others are left.
+  bool EraseRanks();
   void WakeRanks();
   // While closing, after the ranks.
   bool ReleaseBuffers(TurnBudget& budget);
@@ -274,7 +276,7 @@ class Session {
   // All of ranks_, by the number of their CommInit: number, `comm_handle`. A hostile process may
   // use a number twice.
   std::set<std::pair<uint64_t, uint32_t>> inits_;
-  std::vector<uint32_t> free_;  // handles of released ranks, erased after the turn
+  std::vector<uint32_t> free_;  // handles of released ranks, which EraseRanks erases
   uint64_t last_serial_ = 0;
   // message_ waits for a turn in which a rank may end, or an estimate is answered.
   bool message_waits_ = false;

@@ -302,7 +302,10 @@ bool Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
 
 // The communicator has released the rank.
 void Session::OnRankReleased(uint32_t handle) {
-  for (uint64_t request : ranks_.at(handle).Release()) AnswerDone(request);
+  RankSlot& slot = ranks_.at(handle);
+  // A communicator that fails while it forms may release a rank twice.
+  if (slot.released()) return;
+  for (uint64_t request : slot.Release()) AnswerDone(request);
   free_.push_back(handle);
 }
 
@@ -386,7 +389,9 @@ Session::Outcome Session::HandleCaptureWork(const wire::CaptureWork& request) {
 // If the communicator has ended, there is nothing to release.
 Session::Outcome Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
   const auto slot = ranks_.find(request.comm_handle);
-  if (slot != ranks_.end()) slot->second.endpoint().captured().Release(request.capture);
+  if (slot == ranks_.end() || slot->second.communicator() == nullptr) return std::nullopt;
+  slot->second.endpoint().captured().Release(request.capture);
+  slot->second.communicator()->Wake();  // Its turns free the memory.
   return std::nullopt;
 }
 

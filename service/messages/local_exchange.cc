@@ -91,9 +91,12 @@ void LocalExchange::Stop() {
   for (const std::unique_ptr<Copy>& copy : copies_) copy->copy.Stop();
 }
 
-void LocalExchange::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+void LocalExchange::AddUnmatched(WaitingCalls& waiting) const {
   for (const auto& [rank, pairs] : by_awaited_) {
-    for (const Pair& pair : pairs) unmatched.push_back(pair.calls.front());
+    for (const Pair& pair : pairs) {
+      if (!waiting.Look()) return;
+      waiting.Add(pair.calls.front());
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include "service/device/device.h"
 #include "service/messages/device_copy.h"
 #include "service/messages/open_message.h"
+#include "service/messages/waiting_calls.h"
 
 namespace mccs {
 
@@ -44,7 +45,7 @@ class LocalExchange {
   static constexpr size_t kMaxIdlePairs = 1024;
   size_t kept_pairs() const { return pairs_.size(); }
   // Appends, for each pair, the oldest call that waits for the other end.
-  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  void AddUnmatched(WaitingCalls& waiting) const;
   // A call that waits for one by `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

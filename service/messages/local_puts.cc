@@ -129,20 +129,24 @@ bool LocalPuts::ProcessReadsFrom(Rank rank) const {
   });
 }
 
-void LocalPuts::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
+void LocalPuts::AddUncopied(WaitingCalls& waiting) const {
   for (const Pair* pair : busy_) {
+    if (!waiting.Look()) return;
     if (pair->copy == nullptr || pair->copy->process == 0) continue;
     const OpenMessage& call = pair->calls.front();
-    uncopied.push_back({.pair = call.pair,
-                        .window = call.call->window,
-                        .part = call.number,
-                        .process = pair->copy->process});
+    waiting.Add(UncopiedPut{.pair = call.pair,
+                            .window = call.call->window,
+                            .part = call.number,
+                            .process = pair->copy->process});
   }
 }
 
-void LocalPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+void LocalPuts::AddUnmatched(WaitingCalls& waiting) const {
   for (const auto& [rank, pairs] : waiting_) {
-    for (const Pair* pair : pairs) unmatched.push_back(pair->calls.front());
+    for (const Pair* pair : pairs) {
+      if (!waiting.Look()) return;
+      waiting.Add(pair->calls.front());
+    }
   }
 }
 

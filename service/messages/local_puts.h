@@ -17,6 +17,7 @@
 #include "service/messages/device_copy.h"
 #include "service/messages/open_message.h"
 #include "service/messages/signal_counts.h"
+#include "service/messages/waiting_calls.h"
 
 namespace mccs {
 
@@ -61,13 +62,13 @@ class LocalPuts {
   // This rank has left: puts into its windows count as copied soon, whatever its process does.
   void AbandonFor(Rank rank);
   // Appends the front put of each pair, if a process is to copy it and has not.
-  void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
+  void AddUncopied(WaitingCalls& waiting) const;
   // A copy into the window of `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // A process copies from memory of `rank`.
   bool ProcessReadsFrom(Rank rank) const;
   // Appends the call of each pair that waits for its window.
-  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  void AddUnmatched(WaitingCalls& waiting) const;
   // A call that waits for `rank`, which has left; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

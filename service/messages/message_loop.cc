@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -224,15 +223,6 @@ void MessageLoop::AbandonCopiesFor(Rank rank) {
   }
 }
 
-std::vector<UncopiedPut> MessageLoop::Uncopied() const {
-  std::vector<UncopiedPut> uncopied;
-  local_puts_.AddUncopied(uncopied);
-  for (const std::unique_ptr<PeerMessages>& peer : peers_) {
-    if (peer != nullptr) peer->AddUncopied(uncopied);
-  }
-  return uncopied;
-}
-
 bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {
   return local_puts_.WritesInto(rank, window) ||
          std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
@@ -240,19 +230,20 @@ bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {
          });
 }
 
-std::vector<OpenMessage> MessageLoop::Unmatched() const {
-  std::vector<OpenMessage> unmatched;
-  local_.AddUnmatched(unmatched);
-  local_puts_.AddUnmatched(unmatched);
-  signals_.AddUnmatched(unmatched);
-  for (const auto& peer : peers_) {
-    if (peer != nullptr) peer->AddUnmatched(unmatched);
+// ---- Waiting calls ------------------------------------------------------------------------------
+
+void MessageLoop::AddWaiting(size_t part, WaitingCalls& waiting) const {
+  if (part == 0) {
+    local_puts_.AddUncopied(waiting);
+    local_puts_.AddUnmatched(waiting);
+  } else if (part == 1) {
+    local_.AddUnmatched(waiting);
+  } else if (part == 2) {
+    signals_.AddUnmatched(waiting);
+  } else if (const auto& peer = peers_[part - kLocalParts]; peer != nullptr) {
+    peer->AddUncopied(waiting);
+    peer->AddUnmatched(waiting);
   }
-  std::sort(unmatched.begin(), unmatched.end(), [](const OpenMessage& a, const OpenMessage& b) {
-    return std::make_tuple(a.pair.source, a.pair.destination, a.call->kind) <
-           std::make_tuple(b.pair.source, b.pair.destination, b.call->kind);
-  });
-  return unmatched;
 }
 
 // ---- Departed ranks -----------------------------------------------------------------------------

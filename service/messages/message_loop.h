@@ -88,8 +88,6 @@ class MessageLoop {
   // Local rank `rank` has left: puts into its windows end soon, whatever its process does. It may
   // still read what it copies, and write into its windows.
   void AbandonCopiesFor(Rank rank);
-  // Puts that processes have not copied into their windows: of each pair or lane, the oldest.
-  std::vector<UncopiedPut> Uncopied() const;
 
   // A put into the window of local rank `rank` is in progress; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
@@ -104,9 +102,11 @@ class MessageLoop {
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
 
-  // For each pair of ranks, the oldest call of a local rank that waits for the other end. A receive
-  // from another host counts until its first bytes arrive.
-  std::vector<OpenMessage> Unmatched() const;
+  // Calls of local ranks that wait for the other end, and puts that processes have not copied into
+  // their windows, in parts from 0 on: a look at all of them may be too long for a turn. A receive
+  // from another host waits until its first bytes arrive.
+  size_t waiting_parts() const { return kLocalParts + peers_.size(); }
+  void AddWaiting(size_t part, WaitingCalls& waiting) const;
 
   // Number of messages that local rank `rank` has posted so far.
   std::vector<MessageCount> CountsOf(Rank rank) const;
@@ -115,6 +115,9 @@ class MessageLoop {
   std::string DescribeUnmatched(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
+  // Of AddWaiting, before those of the other hosts.
+  static constexpr size_t kLocalParts = 3;
+
   // Returns true if there were any.
   absl::StatusOr<bool> TakeCalls();
   // Returns their number.

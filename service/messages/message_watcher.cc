@@ -1,5 +1,7 @@
 #include "service/messages/message_watcher.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -32,76 +34,109 @@ const char* MissingAction(OpKind kind) {
 bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
   if (!messages.has_pending_calls() && messages.quiescent()) {
     check_at_ = 0;
-    waiting_.clear();
-    uncopied_.clear();
+    check_.reset();
+    calls_.clear();
+    puts_.clear();
     if (stalled_on_.text.empty()) return false;
     options_.log->Info("communicator ", options_.name, ": point-to-point calls progress again");
     stalled_on_ = {};
     return true;
   }
-  if (now < check_at_) return false;
-  check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
-  const std::vector<OpenMessage> unmatched = messages.Unmatched();
-  const std::vector<UncopiedPut> uncopied = messages.Uncopied();
-  cost_ += static_cast<int64_t>(unmatched.size() + uncopied.size()) * kCostPerCall;
-  UpdateWaiting(now, unmatched, uncopied);
-  Stall stalled_on = Describe(now, unmatched, uncopied);
-  if (stalled_on.text == stalled_on_.text) {
-    LogStall(now);
-    return false;
+  if (!check_.has_value()) {
+    if (now < check_at_) return false;
+    check_at_ = now + options_.warn_after_ns / kChecksPerWarnPeriod;
+    check_.emplace(now);
   }
-  stalled_on_ = std::move(stalled_on);
+  if (!LookAtParts(messages)) return false;
+  Report stalled_on = CompleteCheck();
+  const bool changed = stalled_on.text != stalled_on_.text;
+  if (changed) stalled_on_ = std::move(stalled_on);
   LogStall(now);
+  return changed;
+}
+
+MonotonicNs MessageWatcher::NextDeadline() const {
+  if (check_.has_value()) return check_->began;  // the rest is due
+  return check_at_ != 0 ? check_at_ : kNever;
+}
+
+bool MessageWatcher::LookAtParts(const MessageLoop& messages) {
+  const int64_t end = cost_ + kCostPerTurn;
+  while (check_->part < messages.waiting_parts()) {
+    if (cost_ >= end) return false;
+    WaitingCalls waiting;
+    messages.AddWaiting(check_->part++, waiting);
+    for (const OpenMessage& call : waiting.calls()) Note(call);
+    for (const UncopiedPut& put : waiting.puts()) Note(put);
+    const size_t found = waiting.calls().size() + waiting.puts().size();
+    cost_ += static_cast<int64_t>(waiting.looks()) * kCostPerLook +
+             static_cast<int64_t>(found) * kCostPerCall;
+  }
   return true;
 }
 
-MonotonicNs MessageWatcher::NextDeadline() const { return check_at_ != 0 ? check_at_ : kNever; }
-
-// Calls and puts that were already waiting at the previous check keep their start time.
-void MessageWatcher::UpdateWaiting(MonotonicNs now, const std::vector<OpenMessage>& unmatched,
-                                   const std::vector<UncopiedPut>& uncopied) {
-  const auto note = [now](auto& waiting, const auto& before, const auto& key, uint64_t number) {
-    const auto known = before.find(key);
-    const bool same = known != before.end() && known->second.number == number;
-    waiting[key] = {.number = number, .since = same ? known->second.since : now};
-  };
-  const auto waiting_before = std::exchange(waiting_, {});
-  for (const OpenMessage& message : unmatched) {
-    note(waiting_, waiting_before, PairAndKind{message.pair, message.call->kind}, message.number);
-  }
-  const auto uncopied_before = std::exchange(uncopied_, {});
-  for (const UncopiedPut& put : uncopied) note(uncopied_, uncopied_before, put.pair, put.part);
+template <typename Key, typename Map>
+bool MessageWatcher::HasStalled(const Key& key, uint64_t number, const Map& before,
+                                Map* now) const {
+  const auto known = before.find(key);
+  const bool same = known != before.end() && known->second.number == number;
+  const MonotonicNs since = same ? known->second.since : check_->began;
+  (*now)[key] = {.number = number, .since = since};
+  return check_->began - since >= options_.warn_after_ns;
 }
 
-MessageWatcher::Stall MessageWatcher::Describe(MonotonicNs now,
-                                               const std::vector<OpenMessage>& unmatched,
-                                               const std::vector<UncopiedPut>& uncopied) const {
-  std::string text;
+void MessageWatcher::Note(const OpenMessage& call) {
+  const PairAndKind key{call.pair, call.call->kind};
+  if (!HasStalled(key, call.number, calls_, &check_->calls)) return;
+  ++check_->stalls;
+  auto& named = check_->stalled_calls;
+  const std::tuple place{call.pair.source, call.pair.destination, call.call->kind};
+  if (named.size() == kMaxNamedCalls) {
+    if (place > named.rbegin()->first) return;
+    named.erase(std::prev(named.end()));
+  }
+  const Rank other = call.other();
+  const std::string host = options_.host_of(other);
+  named[place] = {
+      absl::StrCat("rank ", call.caller().value(), " waits for rank ", other.value(), " on ", host,
+                   ", which has ", MissingAction(call.call->kind), Describe(call)),
+      {other.value(), host}};
+}
+
+void MessageWatcher::Note(const UncopiedPut& put) {
+  if (!HasStalled(put.pair, put.part, puts_, &check_->puts)) return;
+  ++check_->stalls;
+  if (check_->stalled_puts.size() == kMaxNamedCalls) return;
+  const Rank rank = put.pair.destination;
+  const std::string host = options_.host_of(rank);
+  check_->stalled_puts.push_back(
+      {absl::StrCat("process ", put.process, " of rank ", rank.value(), " on ", host,
+                    " has not copied a put of rank ", put.pair.source.value(), " into window #",
+                    put.window,
+                    ": a call of CUDA, such as cudaFree, may hold up its thread for copies"),
+       {rank.value(), host}});
+}
+
+MessageWatcher::Report MessageWatcher::CompleteCheck() {
+  std::vector<Stall> named;
+  for (auto& [place, stall] : check_->stalled_calls) named.push_back(std::move(stall));
+  for (Stall& stall : check_->stalled_puts) named.push_back(std::move(stall));
+  named.resize(std::min(named.size(), kMaxNamedCalls));
+  Report report;
   std::set<AwaitedRank> awaited;
-  size_t named = 0;
-  for (const OpenMessage& message : unmatched) {
-    const MonotonicNs since = waiting_.at({message.pair, message.call->kind}).since;
-    if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
-    const Rank other = message.other();
-    awaited.insert({other.value(), options_.host_of(other)});
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", message.caller().value(),
-                    " waits for rank ", other.value(), " on ", options_.host_of(other),
-                    ", which has ", MissingAction(message.call->kind), mccs::Describe(message));
+  for (Stall& stall : named) {
+    absl::StrAppend(&report.text, report.text.empty() ? "" : "; ", stall.text);
+    awaited.insert(std::move(stall.awaited));
   }
-  for (const UncopiedPut& put : uncopied) {
-    const MonotonicNs since = uncopied_.at(put.pair).since;
-    if (now - since < options_.warn_after_ns || ++named > kMaxNamedCalls) continue;
-    const Rank rank = put.pair.destination;
-    awaited.insert({rank.value(), options_.host_of(rank)});
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "process ", put.process, " of rank ",
-                    rank.value(), " on ", options_.host_of(rank), " has not copied a put of rank ",
-                    put.pair.source.value(), " into window #", put.window,
-                    ": a call of CUDA, such as cudaFree, may hold up its thread for copies");
+  if (check_->stalls > named.size()) {
+    absl::StrAppend(&report.text, "; and ", check_->stalls - named.size(),
+                    " more point-to-point calls wait");
   }
-  if (named > kMaxNamedCalls) {
-    absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more point-to-point calls wait");
-  }
-  return {.text = std::move(text), .awaited = {awaited.begin(), awaited.end()}};
+  report.awaited.assign(awaited.begin(), awaited.end());
+  calls_ = std::move(check_->calls);
+  puts_ = std::move(check_->puts);
+  check_.reset();
+  return report;
 }
 
 void MessageWatcher::LogStall(MonotonicNs now) {

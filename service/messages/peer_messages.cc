@@ -270,19 +270,21 @@ absl::Status PeerMessages::CheckStriping(const Receive& receive, const Striping&
 
 // ---- Waiting calls ------------------------------------------------------------------------------
 
-void PeerMessages::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+void PeerMessages::AddUnmatched(WaitingCalls& waiting) const {
   for (const auto& [pair, outgoing] : outgoing_) {
+    if (!waiting.Look()) return;
     const bool waits = !outgoing.sends.empty() && outgoing.receives.empty();
-    if (waits) unmatched.push_back(outgoing.sends.front());
+    if (waits) waiting.Add(outgoing.sends.front());
   }
   for (const auto& [pair, incoming] : incoming_) {
+    if (!waiting.Look()) return;
     const std::deque<Receive>& receives = incoming.receives;
     const auto first = std::find_if(receives.begin(), receives.end(), [](const Receive& receive) {
       return !receive.done && receive.landed == 0;
     });
-    if (first != receives.end()) unmatched.push_back(first->message);
+    if (first != receives.end()) waiting.Add(first->message);
   }
-  puts_.AddUnmatched(unmatched);
+  puts_.AddUnmatched(waiting);
 }
 
 // ---- Departed ranks -----------------------------------------------------------------------------

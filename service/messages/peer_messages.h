@@ -23,6 +23,7 @@
 #include "service/messages/open_message.h"
 #include "service/messages/peer_puts.h"
 #include "service/messages/striping.h"
+#include "service/messages/waiting_calls.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -78,11 +79,11 @@ class PeerMessages final : private MessageLane::Owner {
   // This rank has left: what waits for its windows counts as copied soon.
   void AbandonFor(Rank rank) { puts_.AbandonFor(rank); }
   // Appends the oldest slice of each lane that a process has not copied.
-  void AddUncopied(std::vector<UncopiedPut>& uncopied) const { puts_.AddUncopied(uncopied); }
+  void AddUncopied(WaitingCalls& waiting) const { puts_.AddUncopied(waiting); }
   // A lane receives into the window of `rank`, or a process copies into it; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends, for each pair, the oldest call that waits for the other end.
-  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  void AddUnmatched(WaitingCalls& waiting) const;
   // A call that can never complete because `rank` has left after posting `counts`: it lacks its
   // other end, or is a put that has not reached the rank. Null if there is none.
   const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;

@@ -259,9 +259,10 @@ bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
 
 // ---- Waiting calls ------------------------------------------------------------------------------
 
-void PeerPuts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+void PeerPuts::AddUnmatched(WaitingCalls& waiting) const {
   for (const auto& [pair, calls] : outgoing_) {
-    if (!calls.out && !calls.calls.empty()) unmatched.push_back(calls.calls.front());
+    if (!waiting.Look()) return;
+    if (!calls.out && !calls.calls.empty()) waiting.Add(calls.calls.front());
   }
 }
 

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
 #include "service/messages/signal_counts.h"
+#include "service/messages/waiting_calls.h"
 #include "service/messages/window_copies.h"
 #include "service/transport/lane.h"
 
@@ -78,7 +79,7 @@ class PeerPuts {
   // This rank has left: what waits for its windows counts as copied soon.
   void AbandonFor(Rank rank) { copies_.AbandonFor(rank); }
   // Appends the oldest slice of each lane that a process has not copied.
-  void AddUncopied(std::vector<UncopiedPut>& uncopied) const { copies_.AddUncopied(uncopied); }
+  void AddUncopied(WaitingCalls& waiting) const { copies_.AddUncopied(waiting); }
 
   // A slice of any kind has arrived: its window, and those of earlier slices of the lane, are not
   // needed for it any more. Returns the window into which the slice is yet to be copied.
@@ -100,7 +101,7 @@ class PeerPuts {
   // The lane is receiving into the window of `rank`; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
-  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  void AddUnmatched(WaitingCalls& waiting) const;
   // A call for `rank`, which has left, that the lane does not have yet; null if there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

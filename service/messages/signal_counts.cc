@@ -65,10 +65,11 @@ bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
   return true;
 }
 
-void SignalCounts::AddUnmatched(std::vector<OpenMessage>& unmatched) const {
+void SignalCounts::AddUnmatched(WaitingCalls& waiting) const {
   for (const auto& [source, pairs] : waiting_) {
     for (const RankPair& ranks : pairs) {
-      unmatched.push_back(pairs_.at(ranks).waits.begin()->second);
+      if (!waiting.Look()) return;
+      waiting.Add(pairs_.at(ranks).waits.begin()->second);
     }
   }
 }

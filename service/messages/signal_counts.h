@@ -20,6 +20,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
+#include "service/messages/waiting_calls.h"
 
 namespace mccs {
 
@@ -41,7 +42,7 @@ class SignalCounts {
   bool TakeComplete(std::vector<OpenMessage>& done);
 
   // Appends the oldest wait of each pair.
-  void AddUnmatched(std::vector<OpenMessage>& unmatched) const;
+  void AddUnmatched(WaitingCalls& waiting) const;
   // A wait that can never complete: `rank` has left after sending the signals in `counts`, and the
   // oldest wait of a pair lacks more than those of them that have not arrived. They may be late: a
   // put counts at its sender before its data is copied into the window. Null if there is none.

@@ -90,15 +90,16 @@ void WindowCopies::AbandonFor(Rank rank) {
   if (owner != mem_ops_.end()) owner->second.abandoned = true;
 }
 
-void WindowCopies::AddUncopied(std::vector<UncopiedPut>& uncopied) const {
+void WindowCopies::AddUncopied(WaitingCalls& waiting) const {
   for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (!waiting.Look()) return;
     if (lane == nullptr || lane->slices.empty()) continue;
     const Waiting& first = lane->slices.front();
     if (first.copy.outstanding == 0) continue;
-    uncopied.push_back({.pair = first.slice.tag.pair,
-                        .window = first.slice.tag.number,
-                        .part = first.slice.number,
-                        .process = first.process});
+    waiting.Add(UncopiedPut{.pair = first.slice.tag.pair,
+                            .window = first.slice.tag.number,
+                            .part = first.slice.number,
+                            .process = first.process});
   }
 }
 

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
 #include "service/messages/open_message.h"
+#include "service/messages/waiting_calls.h"
 
 namespace mccs {
 
@@ -67,7 +68,7 @@ class WindowCopies {
   // does.
   void AbandonFor(Rank rank);
   // Appends the oldest part of each lane that a process has not copied.
-  void AddUncopied(std::vector<UncopiedPut>& uncopied) const;
+  void AddUncopied(WaitingCalls& waiting) const;
 
  private:
   struct Waiting {

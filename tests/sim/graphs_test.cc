@@ -332,6 +332,40 @@ TEST(SimGraphs, DestroyWaitsForARunningReplay) {
   EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
 }
 
+// Its calls are prepared over several turns.
+TEST(SimGraphs, AGroupOfManyCallsRunsInOrder) {
+  constexpr size_t kCalls = 700;
+  auto [world, job] = JobWorld({.seed = 15}, {0, 0, 1}, kBytes);
+  Graphs graphs(world, job);
+  const SimCaptureSlot place{.capture = 1, .slot = 0};
+  for (int r = 0; r < job.ranks(); ++r) {
+    std::vector<SimCall> calls;
+    for (size_t i = 0; i < kCalls; ++i) calls.push_back(job.CallOf(r, OpKind::kAllReduce, i + 1));
+    ASSERT_TRUE(graphs.Capture(r, place, calls));
+  }
+  for (int replay = 0; replay < 2; ++replay) {
+    job.Fill(kElements);
+    ASSERT_TRUE(graphs.RunReplay(place));
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCalls), 0u);
+  }
+}
+
+// Their memory is freed over several turns.
+TEST(SimGraphs, RanksWithManyCapturedGroupsEnd) {
+  auto [world, job] = JobWorld({.seed = 16}, {0, 0}, kBytes);
+  Graphs graphs(world, job);
+  for (uint32_t group = 1; group <= 500; ++group) {
+    ASSERT_TRUE(
+        graphs.CaptureAll({.capture = 1, .slot = 0, .group = group}, OpKind::kAllReduce, 8));
+  }
+  job.Destroy(0);
+  job.tenant(1).Kill();
+  ASSERT_TRUE(job.RunUntilEnded(0));
+  EXPECT_TRUE(world.RunUntil([&] { return world.host(0).daemon().communicators() == 0; }));
+  job.tenant(0).Kill();
+  EXPECT_TRUE(world.RunUntil([&] { return world.host(0).daemon().sessions() == 0; }));
+}
+
 TEST(SimGraphs, ReportReplayThatWaitsForRanks) {
   auto [world, job] = JobWorld({.seed = 14}, {0, 0, 1}, kBytes);
   Graphs graphs(world, job);

@@ -17,6 +17,7 @@
 #include "proto/call_options.h"
 #include "proto/operation.h"
 #include "proto/shim_control.h"
+#include "service/communicator/links/captured_budget.h"
 #include "service/device/gpu/kernel_call.h"
 #include "service/device/region.h"
 
@@ -115,14 +116,14 @@ class CollectivePort {
   //
   // Number of groups whose graphs may be launched at any time, without a doorbell.
   virtual size_t ReplayableGroups() const = 0;
-  // Streams wait for captured work that they have reached.
+  // Streams wait for captured work that PollCaptured has found.
   virtual bool HasCaptured() const = 0;
-  // Finds the captured work that the streams have reached since the last call. Returns the smallest
-  // key of a collective that is found and next in its group; 0: none. Errors as for Front().
-  virtual absl::StatusOr<uint64_t> PollCaptured() = 0;
-  // The smallest such key above `after`; 0: none.
+  // Finds captured work that the streams have reached, and prepares it to run. Returns true if it
+  // would go on with a larger budget, so that its next call is due at once. Errors as for Front().
+  virtual absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) = 0;
+  // The smallest key above `after` of a collective that is prepared and next in its group; 0: none.
   virtual uint64_t NextCaptured(uint64_t after) const = 0;
-  // The collective with that key if it is found and next; else null.
+  // The collective with that key if it is prepared and next; else null.
   // LIFETIME: until CompleteCaptured() or OnReleased().
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;

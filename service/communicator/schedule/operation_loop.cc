@@ -164,7 +164,7 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 // A tenant chooses how many captured collectives some of its ranks have reached and others have
 // not.
 absl::StatusOr<bool> OperationLoop::TryStartCaptured() {
-  MCCS_ASSIGN_OR_RETURN(const uint64_t first, PollCaptured());
+  const uint64_t first = NextCaptured(0);
   uint64_t after = std::exchange(captured_after_, 0);
   if (first == 0) return false;
   order_.Request();
@@ -265,17 +265,6 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
     state_ = LoopState::kWaitingRanks;  // or for the leader's decision
   }
   return false;
-}
-
-// Over all local ranks: a captured collective counts once any of them has reached it.
-absl::StatusOr<uint64_t> OperationLoop::PollCaptured() const {
-  uint64_t next = 0;
-  for (const LocalRank& local : ranks_) {
-    if (local.port == nullptr) continue;
-    MCCS_ASSIGN_OR_RETURN(const uint64_t key, local.port->PollCaptured());
-    if (key != 0 && (next == 0 || key < next)) next = key;
-  }
-  return next;
 }
 
 uint64_t OperationLoop::NextCaptured(uint64_t after) const {

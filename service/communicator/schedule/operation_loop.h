@@ -183,9 +183,8 @@ class OperationLoop {
   bool HasNextCall(const LocalRank& local) const;
   bool ConflictsWith(const Running& running) const;
   absl::StatusOr<Reached> CheckReached(uint64_t key);
-  // The smallest key that any local rank has reached; 0: none.
-  absl::StatusOr<uint64_t> PollCaptured() const;
-  // Likewise above `after`, of those that PollCaptured has found.
+  // The smallest key above `after` of a captured collective that is next on any local rank; 0:
+  // none.
   uint64_t NextCaptured(uint64_t after) const;
   // A posted call is that at `position`; 0 is the oldest.
   absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key,

@@ -2,7 +2,8 @@
 // in shared memory, and their releases. Each run resolves to registered memory, and each replay is
 // run, waits, or is an error of the tenant.
 //
-// FUZZES: service/frontend/captured_groups.cc service/frontend/posted_call.cc
+// FUZZES: service/frontend/captured_groups.cc service/frontend/captured_runs.cc
+// service/frontend/posted_call.cc
 #include <cstring>
 #include <memory>
 
@@ -32,23 +33,26 @@ wire::WorkRecord Record(FuzzInput& input) {
 }
 
 // Runs what the streams have reached. False: the tenant's error, which ends its work.
-bool Turn(CapturedGroups& groups, bool completes) {
-  if (const absl::Status started = groups.StartReached(); !started.ok()) {
-    MCCS_CHECK(!started.message().empty());
+bool Turn(CapturedGroups& groups, size_t looks, bool completes) {
+  CapturedBudget budget(looks);
+  const absl::StatusOr<bool> more = groups.Poll(&budget);
+  if (!more.ok()) {
+    MCCS_CHECK(!more.status().message().empty());
     return false;
   }
-  while (const PostedMessage* message = groups.TakeMessage()) {
+  CapturedRuns& runs = groups.runs();
+  while (const PostedMessage* message = runs.TakeMessage()) {
     RegisteredBuffers::CheckSpan(message->memory);
-    if (completes) MCCS_CHECK(groups.CompleteMessage(*message));
+    if (completes) MCCS_CHECK(runs.CompleteMessage(*message));
   }
   uint64_t after = 0;
-  while (const uint64_t key = groups.NextKey(after)) {
+  while (const uint64_t key = runs.NextKey(after)) {
     MCCS_CHECK(key > after);
-    const PostedOperation* call = groups.Front(key);
+    const PostedOperation* call = runs.Front(key);
     MCCS_CHECK(call != nullptr);
     RegisteredBuffers::CheckSpan(call->input);
     RegisteredBuffers::CheckSpan(call->output);
-    if (completes) groups.Complete(key);
+    if (completes) runs.Complete(key);
     after = key;
   }
   return true;
@@ -80,7 +84,7 @@ void Run(FuzzInput input) {
         region.captured_ready[input.Below(kSlots)].store(input.Byte());
         break;
       default:
-        if (!Turn(groups, input.Below(4) != 0)) return groups.Drop();
+        if (!Turn(groups, input.Byte(), input.Below(4) != 0)) return groups.Drop();
     }
   }
 }

@@ -123,7 +123,6 @@ TEST_F(ManyCallsTest, OnePollStartsNoCallAfterALimitedNumberOfBytes) {
 class CapturedPort final : public IdlePort {
  public:
   bool HasCaptured() const override { return reached > complete.size(); }
-  absl::StatusOr<uint64_t> PollCaptured() override { return NextCaptured(0); }
   uint64_t NextCaptured(uint64_t after) const override {
     ++lookups;
     do {

@@ -7,50 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/frontend/rank_endpoint_fixture.h"
+#include "tests/unit/frontend/captured_groups_fixture.h"
 
 namespace mccs {
 namespace captured_groups_test {
 
 using testing::HasSubstr;
-
-class CapturedGroupsTest : public RankEndpointTest {
- protected:
-  // A record of a group on (slot, group).
-  wire::WorkRecord At(uint32_t slot, uint64_t group, wire::WorkRecord record, bool more = false) {
-    record.ready_slot = slot;
-    record.ready_value = group;
-    record.flags = more ? wire::kMoreInGroup : wire::kNoFlags;
-    return record;
-  }
-  wire::WorkRecord Send(int peer) {
-    wire::WorkRecord record = Call(1);
-    record.op = OpKind::kSend;
-    record.root_or_peer = peer;
-    return record;
-  }
-  absl::Status Add(uint64_t capture, const wire::WorkRecord& record) {
-    const auto status = groups().Add(capture, record);
-    EXPECT_TRUE(status.has_value());
-    return status.value_or(absl::UnknownError("more to come"));
-  }
-  // The writes of a replay's streams.
-  void Reach(uint32_t slot, uint32_t group) {
-    auto* low = reinterpret_cast<uint32_t*>(&page().captured_done[slot].value);
-    std::atomic_ref(*low).store(0);
-    page().captured_ready[slot].store(group);
-  }
-  // The value that the streams wait for.
-  bool Done(uint32_t slot) {
-    return static_cast<int64_t>(page().captured_done[slot].value.load() - 1) >= 0;
-  }
-  uint64_t NextKey(uint64_t after = 0) {
-    const auto key = endpoint_->PollCaptured();
-    EXPECT_TRUE(key.ok()) << key.status();
-    return after == 0 ? key.value_or(0) : endpoint_->NextCaptured(after);
-  }
-  CapturedGroups& groups() { return endpoint_->captured(); }
-};
 
 TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
   ASSERT_TRUE(Add(1, At(5, 1, Call(1))).ok());
@@ -115,8 +77,10 @@ TEST_F(CapturedGroupsTest, MessagesAreTakenBesideTheRing) {
   EXPECT_FALSE(groups().Add(1, At(0, 1, Send(2), true)).has_value());
   ASSERT_TRUE(Add(1, At(0, 1, Send(3))).ok());
   for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(NextKey(), 0u);
     EXPECT_EQ(*endpoint_->TakeMessage(), nullptr);
     Reach(0, 1);
+    EXPECT_EQ(NextKey(), 0u);
     const PostedMessage* first = *endpoint_->TakeMessage();
     const PostedMessage* second = *endpoint_->TakeMessage();
     ASSERT_TRUE(first != nullptr && second != nullptr);
@@ -197,7 +161,7 @@ TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
   endpoint_->CompleteCaptured(1);
   EXPECT_TRUE(released->expired());
   Reach(0, 1);
-  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("freed"));
+  EXPECT_THAT(Poll().status().message(), HasSubstr("freed"));
 }
 
 TEST_F(CapturedGroupsTest, RejectsInvalidCallsAtTheCapture) {
@@ -235,7 +199,7 @@ TEST_F(CapturedGroupsTest, InvalidSlotValuesFailTheRank) {
   page().captured_ready[9].store(4);  // not polled
   EXPECT_EQ(NextKey(), 0u);
   page().captured_ready[0].store(2);
-  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("shows group 2 of 1"));
+  EXPECT_THAT(Poll().status().message(), HasSubstr("shows group 2 of 1"));
 }
 
 TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
@@ -243,7 +207,7 @@ TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
   Reach(0, 1);
   ASSERT_EQ(NextKey(), 1u);
   Reach(0, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->PollCaptured().status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Poll().status()));
 }
 
 // A tenant's process can write the words at any time, not only where its streams do.
@@ -253,7 +217,7 @@ TEST_F(CapturedGroupsTest, ASlotWithARunningGroupStartsNoOther) {
   Reach(5, 1);
   ASSERT_EQ(NextKey(), 1u);
   Reach(5, 2);
-  EXPECT_THAT(endpoint_->PollCaptured().status().message(), HasSubstr("one after the other"));
+  EXPECT_THAT(Poll().status().message(), HasSubstr("one after the other"));
   EXPECT_EQ(endpoint_->Captured(2), nullptr);
 }
 
@@ -264,7 +228,7 @@ TEST_F(CapturedGroupsTest, ASlotIsInUseUntilItsReleasedGroupHasEnded) {
   groups().Release(1);
   ASSERT_TRUE(Add(2, At(5, 1, Call(1))).ok());
   Reach(5, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->PollCaptured().status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Poll().status()));
   endpoint_->CompleteCaptured(1);
   EXPECT_EQ(NextKey(), 2u);
 }

@@ -17,7 +17,7 @@ class IdlePort : public RankPort {
   bool HasMessages() const override { return false; }
   size_t ReplayableGroups() const override { return 0; }
   bool HasCaptured() const override { return false; }
-  absl::StatusOr<uint64_t> PollCaptured() override { return 0; }
+  absl::StatusOr<bool> PollCaptured(CapturedBudget*) override { return false; }
   uint64_t NextCaptured(uint64_t) const override { return 0; }
   const PostedOperation* Captured(uint64_t) override { return nullptr; }
   void CompleteCaptured(uint64_t) override {}

@@ -140,10 +140,10 @@ TEST_F(SignalCountsTest, ReportsOldestWaitOfEachPair) {
   for (uint32_t signal = 4000; signal > 0; --signal) Wait(kPair, signal, 1);
   Wait({kTwo, kOne}, 7, 1);
   const auto unmatched = [&] {
-    std::vector<OpenMessage> waits;
+    WaitingCalls waits;
     counts_.AddUnmatched(waits);
     std::vector<uint64_t> numbers;
-    for (const OpenMessage& wait : waits) numbers.push_back(wait.number);
+    for (const OpenMessage& wait : waits.calls()) numbers.push_back(wait.number);
     return numbers;
   };
   EXPECT_THAT(unmatched(), testing::UnorderedElementsAre(1, 4001));
