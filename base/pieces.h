@@ -22,6 +22,7 @@ class Pieces {
   explicit Pieces(size_t expected) : expected_(expected) {}
 
   size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
   T& operator[](size_t i) { return pieces_[i / kPerPiece][i % kPerPiece]; }
   const T& operator[](size_t i) const { return pieces_[i / kPerPiece][i % kPerPiece]; }
 
@@ -39,6 +40,13 @@ class Pieces {
   // Destroys the elements of the piece, which must not be used any more. The others keep their
   // places.
   void FreePiece(size_t piece) { std::vector<T>().swap(pieces_[piece]); }
+  // REQUIRES: not empty, and no piece is freed.
+  T& back() { return pieces_.back().back(); }
+  void PopBack() {
+    pieces_.back().pop_back();
+    if (pieces_.back().empty()) pieces_.pop_back();
+    --size_;
+  }
   // Removes the last piece with its elements. Returns false if there is none.
   bool PopPiece() {
     if (pieces_.empty()) return false;

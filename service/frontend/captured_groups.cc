@@ -29,7 +29,7 @@ std::optional<absl::Status> CapturedGroups::Add(uint64_t capture, const wire::Wo
   if ((record.flags & wire::kMoreInGroup) != 0) return std::nullopt;
   absl::Status status =
       record_error_.ok() ? Commit() : std::exchange(record_error_, absl::OkStatus());
-  pending_group_.reset();
+  DiscardPending();
   return status;
 }
 
@@ -78,7 +78,7 @@ absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& 
 }
 
 absl::Status CapturedGroups::Commit() {
-  if (pending_group_->calls.size() == 0)
+  if (pending_group_->calls.empty())
     return absl::InvalidArgumentError("a captured group has no calls");
   pending_group_->first_key = last_key_ + 1;
   last_key_ += pending_group_->collectives;
@@ -87,24 +87,36 @@ absl::Status CapturedGroups::Commit() {
     // The word may contain a value of a stream whose capture has ended.
     if (slot.groups.empty()) region_.captured_ready[place.slot].store(0);
     slot.capture = pending_group_->capture;
-    slot.groups.push_back(pending_group_.get());
+    slot.groups.PushBack(pending_group_.get());
   }
   Capture& capture = captures_[pending_group_->capture];
+  if (capture.groups.empty()) capture.serial = ++last_serial_;
+  pending_group_->serial = capture.serial;
   capture.calls += CountOf(*pending_group_);
   calls_ += CountOf(*pending_group_);
   ++size_;
-  capture.groups.push_back(std::move(pending_group_));
+  capture.groups.PushBack(std::move(pending_group_));
   return absl::OkStatus();
 }
 
-void CapturedGroups::Release(uint64_t capture) {
+// It may be long.
+void CapturedGroups::DiscardPending() {
+  if (pending_group_ == nullptr) return;
+  const uint64_t capture = pending_group_->capture;
+  ended_.emplace_back()[capture].groups.PushBack(std::move(pending_group_));
+}
+
+size_t CapturedGroups::Release(uint64_t capture) {
   const auto released = captures_.find(capture);
-  if (released == captures_.end()) return;
+  if (released == captures_.end()) return 0;
   std::erase_if(slots_, [&](const auto& slot) { return slot.second.capture == capture; });
   runs_.ReleaseCapture(capture);
   calls_ -= released->second.calls;
-  size_ -= released->second.groups.size();
-  ended_.emplace_back().insert(captures_.extract(released));
+  const size_t groups = released->second.groups.size();
+  size_ -= groups;
+  std::list<Captures>& freed = runs_.resolving(released->second.serial) ? kept_ : ended_;
+  freed.emplace_back().insert(captures_.extract(released));
+  return groups;
 }
 
 // ---- Replays ------------------------------------------------------------------------------------
@@ -147,7 +159,7 @@ bool CapturedGroups::IsReached(const CapturedGroup& group) const {
 // ---- The end ------------------------------------------------------------------------------------
 
 void CapturedGroups::Drop() {
-  pending_group_.reset();
+  DiscardPending();
   runs_.Drop();
   slots_.clear();
   if (!captures_.empty()) ended_.push_back(std::exchange(captures_, {}));
@@ -156,24 +168,25 @@ void CapturedGroups::Drop() {
 
 bool CapturedGroups::FreeSome(CapturedBudget* budget) {
   if (!runs_.FreeSome(budget)) return false;
-  // The group that is being resolved may be among them.
-  if (runs_.resolving()) return ended_.empty();
+  if (!kept_.empty() && !runs_.resolving(kept_.front().begin()->second.serial)) {
+    ended_.splice(ended_.end(), kept_);
+  }
   while (!ended_.empty()) {
     Captures& captures = ended_.back();
     if (captures.empty()) {
       ended_.pop_back();
       continue;
     }
-    std::vector<std::unique_ptr<CapturedGroup>>& groups = captures.begin()->second.groups;
+    Pieces<std::unique_ptr<CapturedGroup>>& groups = captures.begin()->second.groups;
     if (groups.empty()) {
       captures.erase(captures.begin());
       continue;
     }
     if (budget->left() == 0) return false;
     budget->SpendPiece();
-    if (!groups.back()->calls.PopPiece()) groups.pop_back();
+    if (!groups.back()->calls.PopPiece()) groups.PopBack();
   }
-  return true;
+  return kept_.empty();
 }
 
 }  // namespace mccs

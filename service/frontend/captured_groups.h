@@ -27,7 +27,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -53,8 +52,8 @@ class CapturedGroups {
   // Adds the next record of a group in `capture`. Returns nothing if the group is incomplete; else
   // whether the whole group was accepted.
   std::optional<absl::Status> Add(uint64_t capture, const wire::WorkRecord& record);
-  // The groups of the capture are not replayed any more.
-  void Release(uint64_t capture);
+  // The groups of the capture are not replayed any more. Returns their number.
+  size_t Release(uint64_t capture);
 
   // Groups, also those that are released and still run.
   size_t size() const { return size_ + runs_.released(); }
@@ -65,7 +64,8 @@ class CapturedGroups {
   // would go on with a larger budget, so that its next call is due at once. kInvalidArgument,
   // kFailedPrecondition: the tenant's error.
   absl::StatusOr<bool> Poll(CapturedBudget* budget) {
-    const bool idle = slots_.empty() && ended_.empty() && !runs_.any() && !runs_.has_ended();
+    const bool idle =
+        slots_.empty() && ended_.empty() && kept_.empty() && !runs_.any() && !runs_.has_ended();
     return idle ? false : PollBusy(budget);
   }
 
@@ -77,11 +77,12 @@ class CapturedGroups {
  private:
   struct Slot {
     uint64_t capture = 0;
-    std::vector<const CapturedGroup*> groups;  // group n is at n - 1
+    Pieces<const CapturedGroup*> groups;  // group n is at n - 1
   };
   struct Capture {
-    std::vector<std::unique_ptr<CapturedGroup>> groups;
+    Pieces<std::unique_ptr<CapturedGroup>> groups;
     size_t calls = 0;  // of kMaxCapturedCalls
+    uint64_t serial = 0;
   };
   using Captures = std::map<uint64_t, Capture>;
 
@@ -89,6 +90,7 @@ class CapturedGroups {
   absl::Status AddPlace(uint64_t capture, const wire::WorkRecord& record);
   absl::Status Rejected(const absl::Status& why) const;
   absl::Status Commit();
+  void DiscardPending();
   // Of kMaxCapturedCalls.
   static size_t CountOf(const CapturedGroup& group) {
     return group.calls.size() + group.places.size() - 1;
@@ -109,7 +111,9 @@ class CapturedGroups {
   std::map<uint32_t, Slot> slots_;
   uint32_t next_slot_ = 0;  // at which Poll goes on
   Captures captures_;
+  uint64_t last_serial_ = 0;   // of a capture
   std::list<Captures> ended_;  // to be freed
+  std::list<Captures> kept_;   // likewise, when its group that is being resolved runs; at most one
 };
 
 }  // namespace mccs

@@ -192,7 +192,7 @@ void CapturedRuns::Drop() {
 bool CapturedRuns::FreeSome(CapturedBudget* budget) {
   while (!ended_.empty()) {
     if (budget->left() == 0) return false;
-    budget->SpendPiece();
+    budget->SpendPiece(Pieces<Message>::kPerPiece);
     Run& run = ended_.front();
     if (!run.collectives.PopPiece() && !run.messages.PopPiece()) ended_.pop_front();
   }

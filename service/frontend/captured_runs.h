@@ -40,6 +40,7 @@ struct CapturedPlace {
 
 struct CapturedGroup {
   uint64_t capture = 0;
+  uint64_t serial = 0;  // of the capture: the tenant may use a number again
   std::vector<CapturedPlace> places;
   Pieces<wire::WorkRecord> calls;
   uint64_t first_key = 0;  // of its collectives
@@ -64,6 +65,10 @@ class CapturedRuns {
   // freed.
   absl::Status Resolve(CapturedBudget* budget);
   bool resolving() const { return resolving_ != nullptr; }
+  // Whether that group is of the capture with this serial.
+  bool resolving(uint64_t serial) const {
+    return resolving() && resolving_->group->serial == serial;
+  }
 
   // Runs whose calls are not complete.
   bool any() const { return !runs_.empty(); }
@@ -85,8 +90,9 @@ class CapturedRuns {
   // Returns false if the message is not from a captured group.
   bool CompleteMessage(const PostedMessage& message) {
     const auto& resolved = static_cast<const ResolvedMessage&>(message);
-    if (resolved.captured) Complete(static_cast<const Message&>(resolved));
-    return resolved.captured;
+    if (!resolved.captured) return false;
+    Complete(static_cast<const Message&>(resolved));  // may free it
+    return true;
   }
 
   // Ends all runs, whose calls are not used any more. FreeSome frees their memory and buffers.

@@ -12,11 +12,10 @@
 namespace mccs {
 namespace {
 
-// Of a failed rank, in looks of the CapturedBudget: some 20 µs.
-constexpr size_t kFreedPerTurn = 2048;
+// Messages of a group whose memory is freed with the group.
+constexpr size_t kFreedAtOnce = 256;
 
 }  // namespace
-
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
                                                                  GpuAddressSpace* kernels,
@@ -62,6 +61,11 @@ absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   return captured_.runs().TakeMessage();
 }
 
+absl::StatusOr<bool> RankEndpoint::PollCaptured(CapturedBudget* budget) {
+  MCCS_ASSIGN_OR_RETURN(const bool more, captured_.Poll(budget));
+  return !FreeMessages(budget) || more;
+}
+
 void RankEndpoint::Complete() {
   Collective& complete = At(0);
   complete.input_hold.reset();
@@ -82,13 +86,27 @@ void RankEndpoint::CompleteMessage(const PostedMessage& message) {
 // group is open.
 void RankEndpoint::SignalIfDone() {
   if (complete_messages_ < messages_.size()) return;
-  if (collective_count_ == 0 && !group_open_) {
-    messages_.clear();
-    taken_messages_ = complete_messages_ = 0;
-  }
+  if (collective_count_ == 0 && !group_open_) EndMessages();
   // All calls before the oldest incomplete collective are complete.
   wire::AdvanceFence(region().done, collective_count_ > 0 ? At(0).sequence - 1 : sequence_);
   queues_.RingPosted();
+}
+
+void RankEndpoint::EndMessages() {
+  if (messages_.size() > kFreedAtOnce) ended_messages_.push_back(std::exchange(messages_, {}));
+  messages_.clear();
+  taken_messages_ = complete_messages_ = 0;
+}
+
+bool RankEndpoint::FreeMessages(CapturedBudget* budget) {
+  for (; !ended_messages_.empty(); ended_messages_.pop_back()) {
+    std::deque<ResolvedMessage>& messages = ended_messages_.back();
+    for (; !messages.empty(); messages.pop_back()) {
+      if (budget->left() == 0) return false;
+      budget->SpendMessage();
+    }
+  }
+  return true;
 }
 
 void RankEndpoint::Advance(size_t collectives) {
@@ -239,13 +257,13 @@ uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
   return last;
 }
 
-void RankEndpoint::DropFailedCalls() {
-  if (communicator == nullptr || !communicator->has_ended_failed()) return;
+bool RankEndpoint::FreeSome(CapturedBudget* budget) {
+  const bool has_ended = communicator == nullptr || communicator->has_ended_failed();
+  if (!has_ended) return true;
   DropCollectives();
-  for (ResolvedMessage& message : messages_) message.hold.reset();
   captured_.Drop();
-  CapturedBudget budget(kFreedPerTurn);
-  captured_.FreeSome(&budget);
+  EndMessages();
+  return FreeMessages(budget) && captured_.FreeSome(budget);
 }
 
 // ---- The end ------------------------------------------------------------------------------------
@@ -275,21 +293,16 @@ void RankEndpoint::WriteError(const absl::Status& why, bool accepts_calls) {
 
 void RankEndpoint::OnReleased() {
   communicator = nullptr;
-  DropCalls();
+  DropCollectives();
+  EndMessages();
+  captured_.Drop();
+  windows_.CloseAll();
   listener_.released();
 }
 
 void RankEndpoint::DropCollectives() {
   for (Collective& collective : collectives_) collective = Collective{};
   collective_count_ = 0;
-}
-
-void RankEndpoint::DropCalls() {
-  DropCollectives();
-  messages_.clear();
-  taken_messages_ = complete_messages_ = 0;
-  captured_.Drop();
-  windows_.CloseAll();
 }
 
 // ---- For an operator ----------------------------------------------------------------------------

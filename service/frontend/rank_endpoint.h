@@ -59,9 +59,7 @@ class RankEndpoint final : public RankPort {
   }
   size_t ReplayableGroups() const override { return captured_.size(); }
   bool HasCaptured() const override { return captured_.runs().any(); }
-  absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) override {
-    return captured_.Poll(budget);
-  }
+  absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) override;
   uint64_t NextCaptured(uint64_t after) const override { return captured_.runs().NextKey(after); }
   const PostedOperation* Captured(uint64_t key) override { return captured_.runs().Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.runs().Complete(key); }
@@ -114,8 +112,9 @@ class RankEndpoint final : public RankPort {
   }
   // Describes the rank for an operator.
   void WriteState(state::SessionRank* out) const;
-  // Releases memory of failed operations once nothing uses it any more.
-  void DropFailedCalls();
+  // Frees some memory and buffers of failed or released operations, once nothing uses them any
+  // more. Returns true if nothing is left to free.
+  bool FreeSome(CapturedBudget* budget);
 
   // The region's descriptor, to be sent to the shim; available once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
@@ -159,8 +158,10 @@ class RankEndpoint final : public RankPort {
   absl::Status Resolve(const wire::WorkRecord& record);
   // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
+  // Removes all messages; FreeMessages frees many of them later, and returns true if none is left.
+  void EndMessages();
+  bool FreeMessages(CapturedBudget* budget);
   void DropCollectives();
-  void DropCalls();
   // Writes the first error of this rank to the region.
   void WriteError(const absl::Status& why, bool accepts_calls);
 
@@ -185,6 +186,7 @@ class RankEndpoint final : public RankPort {
   std::deque<ResolvedMessage> messages_;  // of the group of the collectives; addresses stay
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
+  std::vector<std::deque<ResolvedMessage>> ended_messages_;  // to be freed
   bool failed_ = false;
   bool error_written_ = false;  // the region's error message, which is final
   // For which the calls taken so far, or the next one, wait. In the order of the calls.

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kMessagesPerTurn = 16;
 constexpr size_t kMaxPendingMappings = 256;
-// Of a process per turn: ranks that are erased, and of their captured groups, in looks of the
-// CapturedBudget.
-constexpr int kErasedPerTurn = 8;
-constexpr size_t kFreedPerTurn = 4096;
 // Socket, pidfd and doorbell.
 constexpr uint64_t kDescriptorsPerProcess = 3;
 // The number of a shim's Hello.
@@ -27,6 +23,11 @@ constexpr uint64_t kHelloRequest = 0;
 constexpr int kRequestCost = 1;
 // It creates a communicator or a rank's shared memory.
 constexpr int kJoinCost = 16;
+// It unmaps the memory that a rank shares.
+constexpr int kEraseCost = 4;
+// Looks of the CapturedBudget that cost one unit, and how many units are spent on one rank at once.
+constexpr size_t kLooksPerUnit = 256;
+constexpr size_t kMostFreed = 8;
 
 }  // namespace
 
@@ -231,23 +232,31 @@ bool Session::Poll(TurnBudget& budget) {
   moved |= PollReleases(budget);
   moved |= PollStops(budget);
   if (state_ == State::kOpen) moved |= PollEstimates(budget);
-  moved |= EraseRanks();
+  moved |= EraseRanks(budget);
   if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
   return moved;
 }
 
-bool Session::EraseRanks() {
-  CapturedBudget freed(kFreedPerTurn);
-  for (int i = 0; i < kErasedPerTurn && !free_.empty(); ++i) {
+bool Session::EraseRanks(TurnBudget& budget) {
+  while (!free_.empty() && budget.left() > 0) {
     const uint32_t handle = free_.back();
     const auto slot = ranks_.find(handle);
-    if (!slot->second.endpoint().captured().FreeSome(&freed)) return true;
+    if (!FreeSome(slot->second.endpoint(), budget)) continue;
+    budget.Spend(kEraseCost);
     free_.pop_back();
     inits_.erase({slot->second.origin().init_request, handle});
     ranks_.erase(slot);
     free_below_.insert(handle);
   }
   return !free_.empty();
+}
+
+bool Session::FreeSome(RankEndpoint& endpoint, TurnBudget& budget) {
+  constexpr size_t kLooks = kMostFreed * kLooksPerUnit;
+  CapturedBudget looks(kLooks);
+  const bool all = endpoint.FreeSome(&looks);
+  budget.Spend(static_cast<int>((kLooks - looks.left() + kLooksPerUnit - 1) / kLooksPerUnit));
+  return all;
 }
 
 bool Session::ReleaseBuffers(TurnBudget& budget) {

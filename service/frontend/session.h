@@ -190,13 +190,16 @@ class Session {
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
   // Erases some of the released ranks. Returns true if others are left.
-  bool EraseRanks();
+  bool EraseRanks(TurnBudget& budget);
+  // Frees some memory of a failed or released rank. Returns true if nothing is left to free.
+  static bool FreeSome(RankEndpoint& endpoint, TurnBudget& budget);
   void WakeRanks();
   // While closing, after the ranks.
   bool ReleaseBuffers(TurnBudget& budget);
   Outcome Await(const AwaitedStop& stop);
   bool HasStopped(const AwaitedStop& stop) const;
-  void DropSomeFailedCalls();
+  // Returns true if no memory of failed calls is left at the ranks that it has checked.
+  bool FreeSomeFailedCalls(TurnBudget& budget);
   // Counts extra_cost_.
   std::vector<RingUse> UsesOf(BufferId id);
 
@@ -288,7 +291,7 @@ class Session {
   AwaitedStops stops_;
   std::deque<AwaitedEstimate> estimates_;  // at most kMaxWaitingEstimates
   BufferReleases releases_{buffers_};
-  uint32_t last_checked_ = 0;  // CommHandle; for DropSomeFailedCalls
+  uint32_t last_checked_ = 0;  // CommHandle; for FreeSomeFailedCalls
   uint32_t dirty_words_ = 0;   // words of the dirty bitmap that contain handles in use
   uint32_t next_dirty_ = 0;    // the word that PollDirty looks at first
   int extra_cost_ = 0;         // of the request being handled, besides that of its row

@@ -89,7 +89,7 @@ std::vector<RingUse> Session::UsesOf(BufferId id) {
 bool Session::PollReleases(TurnBudget& budget) {
   if (releases_.empty()) return false;
   if (budget.left() == 0) return true;
-  DropSomeFailedCalls();
+  const bool all_freed = FreeSomeFailedCalls(budget);
   const auto is_over = [this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
     // The handle may have been reused for another rank.
@@ -99,17 +99,19 @@ bool Session::PollReleases(TurnBudget& budget) {
   const BufferReleases::Polled polled = releases_.Poll(is_over, static_cast<size_t>(budget.left()));
   budget.Spend(static_cast<int>(polled.ended.size() + 1 + polled.checked / kChecksPerUnit));
   for (uint64_t request : polled.ended) AnswerDone(request);
-  return polled.moved;
+  return polled.moved || !all_freed;
 }
 
 // Releases may wait for failed calls.
-void Session::DropSomeFailedCalls() {
+bool Session::FreeSomeFailedCalls(TurnBudget& budget) {
   auto slot = ranks_.upper_bound(last_checked_);
   for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
     if (slot == ranks_.end()) slot = ranks_.begin();
-    slot->second.endpoint().DropFailedCalls();
+    if (budget.left() == 0) return false;
+    if (!FreeSome(slot->second.endpoint(), budget)) return false;  // the next turn goes on with it
     last_checked_ = slot->first;
   }
+  return true;
 }
 
 absl::StatusOr<wire::RegisterReply> Session::HandleReserve(const wire::ReserveRange& request) {

@@ -20,6 +20,8 @@ namespace {
 
 // Of a process; further ones are backpressure for all its requests.
 constexpr size_t kMaxWaitingEstimates = 64;
+// Groups of a capture that are released in the time of one unit of the TurnBudget.
+constexpr size_t kReleasedGroupsPerUnit = 4096;
 // Of an estimate that is looked up once more, in units of the TurnBudget.
 constexpr int kEstimateCost = 1;
 
@@ -390,7 +392,8 @@ Session::Outcome Session::HandleCaptureWork(const wire::CaptureWork& request) {
 Session::Outcome Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
   const auto slot = ranks_.find(request.comm_handle);
   if (slot == ranks_.end() || slot->second.communicator() == nullptr) return std::nullopt;
-  slot->second.endpoint().captured().Release(request.capture);
+  const size_t groups = slot->second.endpoint().captured().Release(request.capture);
+  extra_cost_ += static_cast<int>(groups / kReleasedGroupsPerUnit);
   slot->second.communicator()->Wake();  // Its turns free the memory.
   return std::nullopt;
 }

@@ -62,7 +62,7 @@ MonotonicNs MessageWatcher::NextDeadline() const {
 
 bool MessageWatcher::LookAtParts(const MessageLoop& messages) {
   const int64_t end = cost_ + kCostPerTurn;
-  while (check_->part < messages.waiting_parts()) {
+  while (check_->part < messages.waiting_parts() && check_->found() < kMostFound) {
     if (cost_ >= end) return false;
     WaitingCalls waiting;
     messages.AddWaiting(check_->part++, waiting);
@@ -129,8 +129,8 @@ MessageWatcher::Report MessageWatcher::CompleteCheck() {
     awaited.insert(std::move(stall.awaited));
   }
   if (check_->stalls > named.size()) {
-    absl::StrAppend(&report.text, "; and ", check_->stalls - named.size(),
-                    " more point-to-point calls wait");
+    absl::StrAppend(&report.text, "; and ", check_->found() < kMostFound ? "" : "at least ",
+                    check_->stalls - named.size(), " more point-to-point calls wait");
   }
   report.awaited.assign(awaited.begin(), awaited.end());
   calls_ = std::move(check_->calls);

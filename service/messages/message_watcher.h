@@ -4,7 +4,8 @@
 // warn_after_ns.
 //
 // A check looks at the calls in parts (MessageLoop::AddWaiting), as many per turn as a turn may: a
-// tenant chooses how many calls wait, and how often they are checked.
+// tenant chooses how many calls wait, and how often they are checked. Of very many, it watches
+// some.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
@@ -78,6 +79,8 @@ class MessageWatcher {
     std::map<std::tuple<Rank, Rank, OpKind>, Stall> stalled_calls;
     std::vector<Stall> stalled_puts;
     size_t stalls = 0;
+
+    size_t found() const { return calls.size() + puts.size(); }
   };
   struct Report {
     std::string text;
@@ -99,6 +102,8 @@ class MessageWatcher {
   static constexpr int64_t kCostPerCall = 3 << 10;
   // A turn looks at no further part after this cost: about 0.2 ms.
   static constexpr int64_t kCostPerTurn = 2 << 20;
+  // A check looks at no further part after it has found so many calls and puts.
+  static constexpr size_t kMostFound = 16 * WaitingCalls::kMost;
 
   const Options options_;
   int64_t cost_ = 0;

@@ -12,6 +12,9 @@ namespace {
 // Limit of elements of an announced call: beyond it the number of bytes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
+// Receives of a pair at which AddUnmatched looks.
+constexpr size_t kLooksOfPair = 16;
+
 }  // namespace
 
 PeerMessages::PeerMessages(Options options)
@@ -278,11 +281,13 @@ void PeerMessages::AddUnmatched(WaitingCalls& waiting) const {
   }
   for (const auto& [pair, incoming] : incoming_) {
     if (!waiting.Look()) return;
-    const std::deque<Receive>& receives = incoming.receives;
-    const auto first = std::find_if(receives.begin(), receives.end(), [](const Receive& receive) {
-      return !receive.done && receive.landed == 0;
-    });
-    if (first != receives.end()) waiting.Add(first->message);
+    // If none of the first ones waits, the oldest one is arriving.
+    const auto begin = incoming.receives.begin();
+    const auto end =
+        begin + static_cast<ptrdiff_t>(std::min(incoming.receives.size(), kLooksOfPair));
+    const auto first = std::find_if(
+        begin, end, [](const Receive& receive) { return !receive.done && receive.landed == 0; });
+    if (first != end) waiting.Add(first->message);
   }
   puts_.AddUnmatched(waiting);
 }
@@ -302,7 +307,8 @@ const OpenMessage* PeerMessages::Unmatched(Rank rank,
     const std::deque<Receive>& receives = incoming_.at(pair).receives;
     if (receives.empty()) continue;
     const MessageCount* count = CountWith(pair.destination, counts);
-    const Receive& last = receives.back();
+    // The call of one that is done may not exist any more. The oldest one is not done.
+    const Receive& last = receives.back().done ? receives.front() : receives.back();
     if (count == nullptr || last.message.number > count->sent) return &last.message;
   }
   for (const auto& lane : lanes_) {

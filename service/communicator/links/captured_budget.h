@@ -16,8 +16,10 @@ class CapturedBudget {
   void SpendLooks(size_t looks) { left_ -= std::min(left_, looks); }
   // The buffers of a call are found and held.
   void SpendCall() { SpendLooks(16); }
-  // A piece of memory is freed.
-  void SpendPiece() { SpendLooks(32); }
+  // A message is freed.
+  void SpendMessage() { SpendLooks(4); }
+  // A piece of memory with the buffers of so many calls is freed.
+  void SpendPiece(size_t calls = 0) { SpendLooks(32 + 2 * calls); }
 
  private:
   size_t left_;

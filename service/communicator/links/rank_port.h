@@ -118,8 +118,9 @@ class CollectivePort {
   virtual size_t ReplayableGroups() const = 0;
   // Streams wait for captured work that PollCaptured has found.
   virtual bool HasCaptured() const = 0;
-  // Finds captured work that the streams have reached, and prepares it to run. Returns true if it
-  // would go on with a larger budget, so that its next call is due at once. Errors as for Front().
+  // Finds captured work that the streams have reached, and prepares it to run; frees memory of work
+  // that has ended. Returns true if it would go on with a larger budget, so that its next call is
+  // due at once. Errors as for Front().
   virtual absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) = 0;
   // The smallest key above `after` of a collective that is prepared and next in its group; 0: none.
   virtual uint64_t NextCaptured(uint64_t after) const = 0;

@@ -197,9 +197,7 @@ absl::StatusOr<bool> OperationLoop::TryOverlap() {
   if (trace_ == nullptr && !HasNextCall(ranks_.front())) return false;  // as in most turns
   if (BytesInUse() >= kMaxOverlappingBytes) return false;  // cheaper than to look at the next call
   if (has_quota()) return false;
-  for (const LocalRank& local : ranks_) {
-    if (local.port != nullptr && local.port->HasCaptured()) return false;
-  }
+  if (NextCaptured(0) != 0) return false;
   const absl::StatusOr<Reached> reached = CheckReached(kPosted);
   if (!reached.ok()) return false;  // found again when the older operations are complete
   if (trace_ != nullptr && *reached != Reached::kByNobody) {

@@ -51,5 +51,17 @@ TEST(Pieces, PopsPiecesFromTheEnd) {
   EXPECT_EQ(element.use_count(), 1);
 }
 
+TEST(Pieces, PopsElementsFromTheEnd) {
+  Pieces<size_t> pieces;
+  for (size_t i = 0; i < kPerPiece + 2; ++i) pieces.PushBack(i);
+  for (size_t i = kPerPiece + 2; i > 0; --i) {
+    ASSERT_EQ(pieces.back(), i - 1);
+    pieces.PopBack();
+  }
+  EXPECT_EQ(pieces.size(), 0u);
+  pieces.PushBack(7);
+  EXPECT_EQ(pieces[0], 7u);
+}
+
 }  // namespace pieces_test
 }  // namespace mccs

@@ -30,7 +30,9 @@ class ListedCalls final : public IdlePort {
   }
   bool IsReady(size_t position) override { return complete + position < ready; }
   void Complete() override { ++complete; }
-  bool HasCaptured() const override { return has_captured; }
+  uint64_t NextCaptured(uint64_t after) const override {
+    return has_captured && after == 0 ? 1 : 0;
+  }
 
   std::vector<PostedOperation> calls;
   size_t complete = 0;

@@ -88,6 +88,39 @@ TEST_F(CapturedRunsTest, AGroupIsPreparedToItsEndAfterARelease) {
   EXPECT_TRUE(FreeSome(1 << 20));
 }
 
+// A communicator that has failed prepares no further.
+TEST_F(CapturedRunsTest, OthersAreFreedWhileAReleasedGroupIsPrepared) {
+  const auto freed = [&] {
+    constexpr size_t kMany = 1 << 20;
+    CapturedBudget budget(kMany);
+    groups().FreeSome(&budget);
+    return kMany - budget.left();
+  };
+  AddGroup(1, 0, 100);
+  Reach(0, 1);
+  ASSERT_TRUE(PollIsDue(160));
+  groups().Release(1);
+  EXPECT_EQ(freed(), 0u) << "its calls are still needed";
+  for (int i = 0; i < 3; ++i) {
+    AddGroup(1, 1, 1);  // The number of a released capture may be used again.
+    groups().Release(1);
+    EXPECT_GT(freed(), 0u);
+    EXPECT_EQ(freed(), 0u);
+  }
+  groups().Drop();
+  EXPECT_GT(freed(), 0u);
+  EXPECT_TRUE(FreeSome(0));
+}
+
+TEST_F(CapturedRunsTest, ALongGroupThatIsRejectedIsFreedInParts) {
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_FALSE(groups().Add(1, At(0, 1, Call(1), /*more=*/true)).has_value());
+  }
+  EXPECT_FALSE(Add(1, At(0, 2, Call(1))).ok()) << "of another group of the slot";
+  EXPECT_FALSE(FreeSome(64));
+  EXPECT_TRUE(FreeSome(1 << 20));
+}
+
 TEST_F(CapturedRunsTest, ABufferFreedWhileAGroupIsPreparedIsAnError) {
   AddGroup(1, 0, 100);
   Reach(0, 1);

@@ -384,6 +384,31 @@ TEST_F(RankEndpointGroupsTest, TheDoneWordMovesWhenTheWholeGroupIsDone) {
   EXPECT_FALSE(endpoint_->HasMessages());
 }
 
+TEST_F(RankEndpointGroupsTest, ALargeGroupIsFreedInParts) {
+  constexpr uint64_t kMessages = 600;
+  std::vector<const PostedMessage*> taken;
+  for (uint64_t i = 1; i <= kMessages; ++i) {
+    Push(Send(i, 2, /*more=*/i < kMessages));
+    taken.push_back(Take());
+    ASSERT_NE(taken.back(), nullptr);
+  }
+  for (const PostedMessage* message : taken) endpoint_->CompleteMessage(*message);
+  EXPECT_EQ(done(), kMessages);
+  EXPECT_FALSE(endpoint_->HasMessages());
+  int turns = 1;
+  while (true) {
+    CapturedBudget budget(400);
+    const auto more = endpoint_->PollCaptured(&budget);
+    ASSERT_TRUE(more.ok());
+    if (!*more) break;
+    Push(Send(kMessages + static_cast<uint64_t>(turns++), 2, /*more=*/false));
+    const PostedMessage* next = Take();
+    ASSERT_NE(next, nullptr) << "the next group waits for it";
+    endpoint_->CompleteMessage(*next);
+  }
+  EXPECT_EQ(turns, 6);
+}
+
 TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
   Push(Send(1, 2, /*more=*/false));
   Push(Call(2));

@@ -365,6 +365,18 @@ TEST_F(PeerMessagesTest, OnlyUnpostedCallsAreUnmatched) {
   EXPECT_EQ(messages_.Unmatched(Rank(6), {}), nullptr);
 }
 
+// The call of a complete receive may not exist any more.
+TEST_F(PeerMessagesTest, ACompleteReceiveIsNotUnmatched) {
+  ASSERT_TRUE(Add(OpKind::kRecv, kPerSlice + 2, 1).ok());
+  ASSERT_TRUE(Add(OpKind::kRecv, 2, 2).ok());
+  Arrive(Payload(2, 0), {7, 8});
+  ASSERT_TRUE(Poll().ok());
+  ASSERT_EQ(done_.size(), 1u);
+  const OpenMessage* const unmatched = messages_.Unmatched(kTheirs, {});
+  ASSERT_NE(unmatched, nullptr);
+  EXPECT_EQ(unmatched->number, 1u);
+}
+
 // ---- Stripes ------------------------------------------------------------------------------------
 
 // Messages over three message lanes; the home lane of the pair is lane 1.
