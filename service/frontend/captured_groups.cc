@@ -18,6 +18,7 @@ constexpr size_t kFreedPerRecord = 128;
 // ---- Captures -----------------------------------------------------------------------------------
 
 std::optional<absl::Status> CapturedGroups::Add(uint64_t capture, const wire::WorkRecord& record) {
+  used_ = true;
   CapturedBudget freed(kFreedPerRecord);
   FreeSome(&freed);
   if (pending_group_ == nullptr) {
@@ -121,7 +122,7 @@ size_t CapturedGroups::Release(uint64_t capture) {
 
 // ---- Replays ------------------------------------------------------------------------------------
 
-absl::StatusOr<bool> CapturedGroups::PollBusy(CapturedBudget* budget) {
+absl::StatusOr<bool> CapturedGroups::Poll(CapturedBudget* budget) {
   MCCS_RETURN_IF_ERROR(runs_.Resolve(budget));
   auto slot = slots_.lower_bound(next_slot_);
   for (size_t looks = slots_.size(); looks > 0; --looks, ++slot) {

@@ -63,11 +63,9 @@ class CapturedGroups {
   // Starts groups that their streams have reached, and frees what was released. Returns true if it
   // would go on with a larger budget, so that its next call is due at once. kInvalidArgument,
   // kFailedPrecondition: the tenant's error.
-  absl::StatusOr<bool> Poll(CapturedBudget* budget) {
-    const bool idle =
-        slots_.empty() && ended_.empty() && kept_.empty() && !runs_.any() && !runs_.has_ended();
-    return idle ? false : PollBusy(budget);
-  }
+  absl::StatusOr<bool> Poll(CapturedBudget* budget);
+  // Nothing was captured, so Poll would do nothing.
+  bool unused() const { return !used_; }
 
   // Ends all groups, whose calls are not used any more. FreeSome frees their memory and buffers.
   void Drop();
@@ -95,13 +93,13 @@ class CapturedGroups {
   static size_t CountOf(const CapturedGroup& group) {
     return group.calls.size() + group.places.size() - 1;
   }
-  absl::StatusOr<bool> PollBusy(CapturedBudget* budget);
   absl::Status StartIfReached(uint32_t index, const Slot& slot, CapturedBudget* budget);
   bool IsReached(const CapturedGroup& group) const;
 
   const CallingRank& caller_;
   wire::CommRegion& region_;
   CapturedRuns runs_;
+  bool used_ = false;
 
   std::unique_ptr<CapturedGroup> pending_group_;  // incomplete: more records follow
   absl::Status record_error_;                     // of the group in pending_group_

@@ -97,7 +97,6 @@ class CapturedRuns {
 
   // Ends all runs, whose calls are not used any more. FreeSome frees their memory and buffers.
   void Drop();
-  bool has_ended() const { return !ended_.empty(); }
   // Returns true if nothing is left to free.
   bool FreeSome(CapturedBudget* budget);
 

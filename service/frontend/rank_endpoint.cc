@@ -61,7 +61,7 @@ absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   return captured_.runs().TakeMessage();
 }
 
-absl::StatusOr<bool> RankEndpoint::PollCaptured(CapturedBudget* budget) {
+absl::StatusOr<bool> RankEndpoint::PollUsed(CapturedBudget* budget) {
   MCCS_ASSIGN_OR_RETURN(const bool more, captured_.Poll(budget));
   return !FreeMessages(budget) || more;
 }

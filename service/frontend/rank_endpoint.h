@@ -59,7 +59,10 @@ class RankEndpoint final : public RankPort {
   }
   size_t ReplayableGroups() const override { return captured_.size(); }
   bool HasCaptured() const override { return captured_.runs().any(); }
-  absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) override;
+  absl::StatusOr<bool> PollCaptured(CapturedBudget* budget) override {
+    if (captured_.unused() && ended_messages_.empty()) return false;
+    return PollUsed(budget);
+  }
   uint64_t NextCaptured(uint64_t after) const override { return captured_.runs().NextKey(after); }
   const PostedOperation* Captured(uint64_t key) override { return captured_.runs().Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.runs().Complete(key); }
@@ -156,6 +159,7 @@ class RankEndpoint final : public RankPort {
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
   absl::Status Resolve(const wire::WorkRecord& record);
+  absl::StatusOr<bool> PollUsed(CapturedBudget* budget);
   // Writes the done word if all messages posted so far are complete.
   void SignalIfDone();
   // Removes all messages; FreeMessages frees many of them later, and returns true if none is left.
