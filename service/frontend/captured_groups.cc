@@ -115,7 +115,9 @@ size_t CapturedGroups::Release(uint64_t capture) {
   calls_ -= released->second.calls;
   const size_t groups = released->second.groups.size();
   size_ -= groups;
-  std::list<Captures>& freed = runs_.resolving(released->second.serial) ? kept_ : ended_;
+  const bool keeps = runs_.resolving(released->second.serial);
+  if (keeps) ended_.splice(ended_.end(), kept_);  // Its group is prepared.
+  std::list<Captures>& freed = keeps ? kept_ : ended_;
   freed.emplace_back().insert(captures_.extract(released));
   return groups;
 }

@@ -51,6 +51,7 @@ absl::Status CapturedRuns::Begin(const CapturedGroup& group) {
   resolving_->self = std::prev(runs_.end());
   resolving_->group = &group;
   resolving_->capture = group.capture;
+  resolving_->serial = group.serial;
   resolving_->calls = group.calls.size();
   resolving_->places = group.places;
   resolving_->first_key = group.first_key;

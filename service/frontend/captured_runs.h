@@ -66,9 +66,7 @@ class CapturedRuns {
   absl::Status Resolve(CapturedBudget* budget);
   bool resolving() const { return resolving_ != nullptr; }
   // Whether that group is of the capture with this serial.
-  bool resolving(uint64_t serial) const {
-    return resolving() && resolving_->group->serial == serial;
-  }
+  bool resolving(uint64_t serial) const { return resolving() && resolving_->serial == serial; }
 
   // Runs whose calls are not complete.
   bool any() const { return !runs_.empty(); }
@@ -110,6 +108,7 @@ class CapturedRuns {
     std::list<Run>::iterator self;
     const CapturedGroup* group = nullptr;  // null: it is resolved
     uint64_t capture = 0;
+    uint64_t serial = 0;  // of the capture
     size_t calls = 0;
     std::vector<CapturedPlace> places;
     uint64_t first_key = 0;

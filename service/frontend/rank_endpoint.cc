@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kFreedAtOnce = 256;
 
 }  // namespace
+
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
                                                                  GpuAddressSpace* kernels,
@@ -62,8 +63,11 @@ absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
 }
 
 absl::StatusOr<bool> RankEndpoint::PollUsed(CapturedBudget* budget) {
+  // First: a tenant can make its captured groups use the whole budget in every turn.
+  const bool frees = !ended_messages_.empty();
+  FreeMessages(budget);
   MCCS_ASSIGN_OR_RETURN(const bool more, captured_.Poll(budget));
-  return !FreeMessages(budget) || more;
+  return frees || more;  // Other ranks may have messages to free, too.
 }
 
 void RankEndpoint::Complete() {

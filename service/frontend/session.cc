@@ -221,7 +221,8 @@ bool Session::IsQuiet() const {
 }
 
 bool Session::Poll(TurnBudget& budget) {
-  bool moved = false;
+  // First: the process's messages may use the whole budget in every turn.
+  bool moved = EraseRanks(budget);
   if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(budget);
   if (state_ == State::kOpen && !end_reason_.ok()) {
     Close();
@@ -232,7 +233,7 @@ bool Session::Poll(TurnBudget& budget) {
   moved |= PollReleases(budget);
   moved |= PollStops(budget);
   if (state_ == State::kOpen) moved |= PollEstimates(budget);
-  moved |= EraseRanks(budget);
+  moved |= !free_.empty();
   if (state_ == State::kClosing && ranks_.empty()) moved |= ReleaseBuffers(budget);
   return moved;
 }

@@ -102,7 +102,7 @@ class MessageWatcher {
   static constexpr int64_t kCostPerCall = 3 << 10;
   // A turn looks at no further part after this cost: about 0.2 ms.
   static constexpr int64_t kCostPerTurn = 2 << 20;
-  // A check looks at no further part after it has found so many calls and puts.
+  // A check looks at no further part once it has found so many calls and puts.
   static constexpr size_t kMostFound = 16 * WaitingCalls::kMost;
 
   const Options options_;

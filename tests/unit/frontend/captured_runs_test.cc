@@ -112,6 +112,28 @@ TEST_F(CapturedRunsTest, OthersAreFreedWhileAReleasedGroupIsPrepared) {
   EXPECT_TRUE(FreeSome(0));
 }
 
+TEST_F(CapturedRunsTest, CapturesAreReleasedOneByOneWhileTheyArePrepared) {
+  const LocalImporter::Handle handle = importer_->Register(memory_, 7);
+  const BufferId other =
+      *RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7});
+  AddGroup(1, 0, 100);
+  wire::WorkRecord call = Call(1);
+  call.send.id = call.recv.id = other.value();
+  ASSERT_TRUE(Add(3, At(1, 1, call)).ok());
+  ASSERT_TRUE(Add(4, At(2, 1, Call(1))).ok());
+  Reach(0, 1);
+  ASSERT_TRUE(PollIsDue(160));
+  groups().Release(1);
+  ASSERT_TRUE(buffers_->Release(other).ok());
+  Reach(1, 1);
+  EXPECT_THAT(Poll().status().message(), HasSubstr("freed"));
+  groups().Release(3);
+  AddGroup(5, 3, 1);  // frees some
+  groups().Release(4);
+  groups().Drop();
+  EXPECT_TRUE(FreeSome(1 << 20));
+}
+
 TEST_F(CapturedRunsTest, ALongGroupThatIsRejectedIsFreedInParts) {
   for (int i = 0; i < 2000; ++i) {
     ASSERT_FALSE(groups().Add(1, At(0, 1, Call(1), /*more=*/true)).has_value());

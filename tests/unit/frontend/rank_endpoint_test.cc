@@ -406,7 +406,7 @@ TEST_F(RankEndpointGroupsTest, ALargeGroupIsFreedInParts) {
     ASSERT_NE(next, nullptr) << "the next group waits for it";
     endpoint_->CompleteMessage(*next);
   }
-  EXPECT_EQ(turns, 6);
+  EXPECT_EQ(turns, 7);
 }
 
 TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
