@@ -111,11 +111,12 @@ size_t CapturedGroups::Release(uint64_t capture) {
   const auto released = captures_.find(capture);
   if (released == captures_.end()) return 0;
   std::erase_if(slots_, [&](const auto& slot) { return slot.second.capture == capture; });
-  runs_.ReleaseCapture(capture);
+  const uint64_t serial = released->second.serial;
+  runs_.ReleaseCapture(serial);
   calls_ -= released->second.calls;
   const size_t groups = released->second.groups.size();
   size_ -= groups;
-  const bool keeps = runs_.resolving(released->second.serial);
+  const bool keeps = runs_.resolving(serial);
   if (keeps) ended_.splice(ended_.end(), kept_);  // Its group is prepared.
   std::list<Captures>& freed = keeps ? kept_ : ended_;
   freed.emplace_back().insert(captures_.extract(released));

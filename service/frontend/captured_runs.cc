@@ -50,7 +50,6 @@ absl::Status CapturedRuns::Begin(const CapturedGroup& group) {
   resolving_ = &runs_.emplace_back();
   resolving_->self = std::prev(runs_.end());
   resolving_->group = &group;
-  resolving_->capture = group.capture;
   resolving_->serial = group.serial;
   resolving_->calls = group.calls.size();
   resolving_->places = group.places;
@@ -173,9 +172,10 @@ void CapturedRuns::EndIfDone(Run& run) {
   runs_.erase(run.self);
 }
 
-void CapturedRuns::ReleaseCapture(uint64_t capture) {
+void CapturedRuns::ReleaseCapture(uint64_t serial) {
   for (Run& run : runs_) {
-    if (run.capture != capture || std::exchange(run.released, true)) continue;
+    if (run.serial != serial) continue;
+    run.released = true;
     ++released_;
     released_calls_ += run.calls;
   }

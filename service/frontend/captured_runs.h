@@ -71,8 +71,9 @@ class CapturedRuns {
   // Runs whose calls are not complete.
   bool any() const { return !runs_.empty(); }
   bool has_messages() const { return runs_with_messages_ > 0; }
-  // The graphs of the capture exist no more: from now on its runs count as released.
-  void ReleaseCapture(uint64_t capture);
+  // The graphs of the capture with this serial exist no more: from now on its runs count as
+  // released. Call once.
+  void ReleaseCapture(uint64_t serial);
   size_t released() const { return released_; }
   size_t released_calls() const { return released_calls_; }
 
@@ -107,8 +108,7 @@ class CapturedRuns {
   struct Run {
     std::list<Run>::iterator self;
     const CapturedGroup* group = nullptr;  // null: it is resolved
-    uint64_t capture = 0;
-    uint64_t serial = 0;  // of the capture
+    uint64_t serial = 0;                   // of the capture
     size_t calls = 0;
     std::vector<CapturedPlace> places;
     uint64_t first_key = 0;
