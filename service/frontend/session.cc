@@ -222,7 +222,8 @@ bool Session::IsQuiet() const {
 
 bool Session::Poll(TurnBudget& budget) {
   // First: the process's messages may use the whole budget in every turn.
-  bool moved = EraseRanks(budget);
+  EraseRanks(budget);
+  bool moved = false;
   if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(budget);
   if (state_ == State::kOpen && !end_reason_.ok()) {
     Close();
@@ -238,7 +239,7 @@ bool Session::Poll(TurnBudget& budget) {
   return moved;
 }
 
-bool Session::EraseRanks(TurnBudget& budget) {
+void Session::EraseRanks(TurnBudget& budget) {
   while (!free_.empty() && budget.left() > 0) {
     const uint32_t handle = free_.back();
     const auto slot = ranks_.find(handle);
@@ -249,7 +250,6 @@ bool Session::EraseRanks(TurnBudget& budget) {
     ranks_.erase(slot);
     free_below_.insert(handle);
   }
-  return !free_.empty();
 }
 
 bool Session::FreeSome(RankEndpoint& endpoint, TurnBudget& budget) {

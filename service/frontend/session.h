@@ -189,8 +189,8 @@ class Session {
   bool PollStops(TurnBudget& budget);
   // In the order of the requests. Other messages of the process do not wait for them.
   bool PollEstimates(TurnBudget& budget);
-  // Erases some of the released ranks. Returns true if others are left.
-  bool EraseRanks(TurnBudget& budget);
+  // Erases some of the released ranks; the others stay in free_.
+  void EraseRanks(TurnBudget& budget);
   // Frees some memory of a failed or released rank. Returns true if nothing is left to free.
   static bool FreeSome(RankEndpoint& endpoint, TurnBudget& budget);
   void WakeRanks();
