@@ -13,7 +13,7 @@ import time
 import unittest
 import urllib.request
 
-from lab_world import TIMEOUT_S, Lab, call, cases, eventually, program
+from lab_world import TIMEOUT_S, Lab, call, cases, eventually, json_of, program
 
 DAY_S = 86400
 
@@ -33,7 +33,7 @@ class Ends(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
 
     def hosts(self):
-        return json.loads(call(*self.lab.mccsctl(), "get", "hosts", "-o", "json").stdout)
+        return json_of(*self.lab.mccsctl(), "get", "hosts", "-o", "json")
 
     def metric(self, daemon):
         with urllib.request.urlopen(f"http://{self.lab.daemons()[daemon]['metrics']}/metrics",

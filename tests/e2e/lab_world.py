@@ -58,6 +58,14 @@ def call(*arguments, timeout=TIMEOUT_S, env=None):
                           timeout=timeout, env=env or environment(), stdin=subprocess.DEVNULL)
 
 
+def json_of(*arguments):
+    """What a program prints, which must succeed."""
+    done = call(*arguments)
+    if done.returncode != 0:
+        raise AssertionError(f"exit status {done.returncode} of {arguments}:\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
 def process_has_ended(pid):
     """Whether a process has ended, reaped or not."""
     try:

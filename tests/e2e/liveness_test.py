@@ -4,7 +4,6 @@
 ptrace stops the engine's thread alone: a signal would stop the daemon's other threads too."""
 import contextlib
 import ctypes
-import json
 import os
 import pathlib
 import select
@@ -14,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from lab_world import TIMEOUT_S, Lab, call, cases, environment, eventually, program
+from lab_world import TIMEOUT_S, Lab, call, cases, environment, eventually, json_of, program
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WATCHDOG_S = 2
@@ -50,7 +49,7 @@ class StuckHost(unittest.TestCase):
         self.mccsctl = self.lab.mccsctl()
 
     def states(self):
-        hosts = json.loads(call(*self.mccsctl, "get", "hosts", "-o", "json").stdout)["hosts"]
+        hosts = json_of(*self.mccsctl, "get", "hosts", "-o", "json")["hosts"]
         return [host["state"] for host in hosts]
 
     def test_the_controller_reports_it_until_it_takes_turns_again(self):
