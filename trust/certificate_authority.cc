@@ -26,15 +26,6 @@ absl::StatusOr<std::string> ToPem(const X509* certificate) {
   return std::string(text, static_cast<size_t>(bytes));
 }
 
-absl::StatusOr<std::string> ToPem(EVP_PKEY* key) {
-  const OpensslPointer<BIO> out(BIO_new(BIO_s_secmem()));
-  if (PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
-    return OpensslError("write a private key");
-  char* text = nullptr;
-  const long bytes = BIO_get_mem_data(out.get(), &text);
-  return std::string(text, static_cast<size_t>(bytes));
-}
-
 bool SetName(X509_NAME* name, const std::string& common_name, const std::string& domain) {
   const auto add = [&](const char* field, const std::string& value) {
     return X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
@@ -121,7 +112,7 @@ absl::StatusOr<CertificateAuthority> CertificateAuthority::Load(const Certificat
 absl::StatusOr<CertificateAndKey> CertificateAuthority::Pem() const {
   CertificateAndKey pem;
   MCCS_ASSIGN_OR_RETURN(pem.certificate, ToPem(certificate_.get()));
-  MCCS_ASSIGN_OR_RETURN(pem.key, ToPem(key_.get()));
+  MCCS_ASSIGN_OR_RETURN(pem.key, KeyToPem(key_.get()));
   return pem;
 }
 
@@ -155,7 +146,7 @@ absl::StatusOr<CertificateAndKey> CertificateAuthority::Issue(const Identity& id
   }
   CertificateAndKey issued;
   MCCS_ASSIGN_OR_RETURN(issued.certificate, ToPem(certificate));
-  MCCS_ASSIGN_OR_RETURN(issued.key, ToPem(key.get()));
+  MCCS_ASSIGN_OR_RETURN(issued.key, KeyToPem(key.get()));
   return issued;
 }
 

@@ -49,6 +49,15 @@ OpensslPointer<EVP_PKEY> KeyFromPem(std::string_view pem) {
   return key;
 }
 
+absl::StatusOr<std::string> KeyToPem(EVP_PKEY* key) {
+  const OpensslPointer<BIO> out(BIO_new(BIO_s_secmem()));
+  if (PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
+    return OpensslError("write a private key");
+  char* text = nullptr;
+  const long bytes = BIO_get_mem_data(out.get(), &text);
+  return std::string(text, static_cast<size_t>(bytes));
+}
+
 std::string TextOf(const X509_NAME* name) {
   const OpensslPointer<BIO> out(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ);

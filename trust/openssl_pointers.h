@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace mccs {
 
@@ -35,6 +36,8 @@ std::vector<OpensslPointer<X509>> CertificatesFromPem(std::string_view pem);
 OpensslPointer<X509> CertificateFromPem(std::string_view pem);
 // The first private key without passphrase; null: there is none.
 OpensslPointer<EVP_PKEY> KeyFromPem(std::string_view pem);
+// PEM without passphrase. kInternal: OpenSSL cannot write it.
+absl::StatusOr<std::string> KeyToPem(EVP_PKEY* key);
 
 std::string TextOf(const X509_NAME* name);
 

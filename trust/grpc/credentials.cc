@@ -14,14 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "trust/grpc/tls_copies.h"
+#include "trust/grpc/tls_copy.h"
 
 namespace mccs {
 namespace {
 
 using grpc::experimental::TlsCustomVerificationCheckRequest;
 
-// How often gRPC looks for new copies.
+// How often gRPC looks for a new copy.
 constexpr unsigned kRefreshSeconds = 1;
 
 // Begins the verifier's part of gRPC's error of a connection.
@@ -40,12 +40,12 @@ std::optional<RefusedPeer> CheckPeer(PeerCertificates& certificates,
 
 class ControllerVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
-  // `copies`: gRPC reads them as long as this exists; null: there are none.
+  // `copy`: gRPC reads it as long as this exists; null: there is none.
   ControllerVerifier(const std::string& authority, std::string domain,
-                     std::shared_ptr<const TlsCopies> copies)
+                     std::shared_ptr<const TlsCopy> copy)
       : certificates_(authority, PeerCertificates::Peers::kServers),
         controller_{std::move(domain), Identity::Kind::kController, ""},
-        copies_(std::move(copies)) {}
+        copy_(std::move(copy)) {}
   ~ControllerVerifier() override = default;
 
   bool Verify(TlsCustomVerificationCheckRequest* request,
@@ -73,17 +73,17 @@ class ControllerVerifier final : public grpc::experimental::ExternalCertificateV
 
   PeerCertificates certificates_;
   const Identity controller_;
-  const std::shared_ptr<const TlsCopies> copies_;
+  const std::shared_ptr<const TlsCopy> copy_;
   const SystemWallClock clock_;
 };
 
 class ClientVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
-  ClientVerifier(const ServerTls& tls, std::shared_ptr<const TlsCopies> copies)
+  ClientVerifier(const ServerTls& tls, std::shared_ptr<const TlsCopy> copy)
       : certificates_(tls.files.authority, PeerCertificates::Peers::kClients),
         clients_(tls.clients),
         on_refused_(tls.on_refused),
-        copies_(std::move(copies)),
+        copy_(std::move(copy)),
         clock_(*tls.clock) {}
   ~ClientVerifier() override = default;
 
@@ -102,24 +102,23 @@ class ClientVerifier final : public grpc::experimental::ExternalCertificateVerif
   PeerCertificates certificates_;
   const ClientCertificate clients_;
   const OnRefusedClient on_refused_;
-  const std::shared_ptr<const TlsCopies> copies_;  // gRPC reads them as long as this exists
+  const std::shared_ptr<const TlsCopy> copy_;  // gRPC reads it as long as this exists
   const WallClock& clock_;
 };
 
-std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProviderOf(
-    const TlsCopies& copies) {
+std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProviderOf(const TlsCopy& copy) {
   return std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      copies.key(), copies.certificate(), kRefreshSeconds);
+      copy.path(), copy.path(), kRefreshSeconds);
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ToController(
     grpc::experimental::TlsChannelCredentialsOptions options, const std::string& authority,
-    const std::string& domain, std::shared_ptr<const TlsCopies> copies) {
+    const std::string& domain, std::shared_ptr<const TlsCopy> copy) {
   options.set_verify_server_certs(false);  // ControllerVerifier does
   options.set_check_call_host(false);
   options.set_certificate_verifier(
-      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(
-          authority, domain, std::move(copies)));
+      grpc::experimental::ExternalCertificateVerifier::Create<ControllerVerifier>(authority, domain,
+                                                                                  std::move(copy)));
   return grpc::experimental::TlsCredentials(options);
 }
 
@@ -128,9 +127,9 @@ std::shared_ptr<grpc::ChannelCredentials> ToController(
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsServerCredentials(
     const ServerTls& tls) {
   MCCS_CHECK(tls.clock != nullptr);
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopies> copies,
-                        TlsCopies::Make(tls.files, *tls.clock, tls.watch));
-  grpc::experimental::TlsServerCredentialsOptions options(ProviderOf(*copies));
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopy> copy,
+                        TlsCopy::Make(tls.files, *tls.clock, tls.watch));
+  grpc::experimental::TlsServerCredentialsOptions options(ProviderOf(*copy));
   options.watch_identity_key_cert_pairs();
   // ClientVerifier verifies. gRPC itself refuses clients without a certificate where one is needed.
   options.set_cert_request_type(
@@ -139,18 +138,18 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsServerCredentials(
           : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<ClientVerifier>(tls,
-                                                                              std::move(copies)));
+                                                                              std::move(copy)));
   return grpc::experimental::TlsServerCredentials(options);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
     const TlsFiles& files, const std::string& domain) {
   static const SystemWallClock clock;
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopies> copies, TlsCopies::Make(files, clock, {}));
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<const TlsCopy> copy, TlsCopy::Make(files, clock, {}));
   grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(ProviderOf(*copies));
+  options.set_certificate_provider(ProviderOf(*copy));
   options.watch_identity_key_cert_pairs();
-  return ToController(std::move(options), files.authority, domain, std::move(copies));
+  return ToController(std::move(options), files.authority, domain, std::move(copy));
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TokenChannelCredentials(const std::string& authority,

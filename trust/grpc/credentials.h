@@ -40,13 +40,13 @@ struct ServerTls {
 
 // A client's certificate must be of the authority (PeerCertificates); its kind, and with kOptional
 // whether it has one, is the service's to check (PeerOf). `on_refused` learns of refused
-// certificates only; FailedHandshakes reports the other failures. Errors as of TlsCopies.
+// certificates only; FailedHandshakes reports the other failures. Errors as of TlsCopy.
 // LIFETIME: the clock, the watch's log and what on_refused uses outlive the server.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsServerCredentials(const ServerTls& tls);
 
 // The server must be the controller of this trust domain: the address by which it is reached proves
 // nothing. A connection fails with a message that names the server's certificate, what is needed
-// and the remedy. Errors as of TlsCopies.
+// and the remedy. Errors as of TlsCopy.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TlsChannelCredentials(
     const TlsFiles& files, const std::string& domain);
 

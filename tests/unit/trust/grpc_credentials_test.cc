@@ -16,15 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "proto/operator.grpc.pb.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/trust/forged_certificates.h"
 #include "tests/unit/trust/new_certificates.h"
-#include "trust/files.h"
 #include "trust/grpc/credentials.h"
 #include "trust/grpc/failed_handshakes.h"
-#include "trust/grpc/tls_copies.h"
 
 namespace mccs {
 namespace grpc_credentials_test {
@@ -237,39 +234,6 @@ TEST_F(GrpcCredentialsTest, ANewCertificateIsSeenWithoutARestart) {
   const TlsFiles of_client =
       Files(*next.authority().Issue({"mccs", Identity::Kind::kHost, "h2"}, valid));
   EXPECT_TRUE(Eventually([&] { return Ask(of_client) == "spiffe://mccs/host/h2"; }));
-}
-
-// Counts warnings. THREAD: any.
-class CountingLog final : public Log {
- public:
-  int warnings() const { return warnings_; }
-
- protected:
-  bool Enabled(LogLevel /*level*/) const override { return false; }
-  void Write(LogLevel /*level*/, std::string_view /*line*/) override { ++warnings_; }
-
- private:
-  std::atomic<int> warnings_ = 0;
-};
-
-// gRPC 1.51 aborts the process if a file that it reads is empty.
-TEST_F(GrpcCredentialsTest, GrpcReadsNoEmptyFile) {
-  CountingLog log;
-  const TlsFiles files = cluster_.Host("h1");
-  const TlsTexts texts = *ReadTlsTexts(files);
-  const std::unique_ptr<TlsCopies> copies =
-      *TlsCopies::Make(files, clock_, {.log = &log, .refresh_ns = kNsPerMs});
-  const auto copied = [&copies = *copies] {
-    return std::pair(*ReadTextFile("the copy", copies.certificate()),
-                     *ReadTextFile("the copy", copies.key()));
-  };
-  EXPECT_EQ(copied(), std::pair(texts.certificate, texts.key));
-  std::ofstream(files.certificate) << "";
-  std::ofstream(files.key) << "";
-  ASSERT_TRUE(Eventually([&] { return log.warnings() > 0; }));
-  EXPECT_EQ(copied(), std::pair(texts.certificate, texts.key));
-  const TlsTexts next = *ReadTlsTexts(cluster_.Host("h1"));
-  EXPECT_TRUE(Eventually([&] { return copied() == std::pair(next.certificate, next.key); }));
 }
 
 TEST_F(GrpcCredentialsTest, FilesThatCannotBeUsedAreAnError) {
