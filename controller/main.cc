@@ -144,8 +144,10 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
 }
 
 // Whom the controller serves. Errors as of CheckTlsFiles, CheckKind and TokenVerifier::Make.
+// LIFETIME: the clock and what `on_refused` uses outlive it.
 absl::StatusOr<std::unique_ptr<Access>> MakeAccess(const ControllerConfig& config,
-                                                   const WallClock& clock) {
+                                                   const WallClock& clock,
+                                                   OnRefusedClient on_refused) {
   if (config.tls.empty()) return std::make_unique<Access>(Access::Clients::kAnyone);
   MCCS_ASSIGN_OR_RETURN(const CertificateFacts facts,
                         CheckTlsFiles(config.tls, clock.Now() / kNsPerSec));
@@ -155,7 +157,7 @@ absl::StatusOr<std::unique_ptr<Access>> MakeAccess(const ControllerConfig& confi
     MCCS_ASSIGN_OR_RETURN(tokens, TokenVerifier::Make(config.tokens));
   }
   auto access = std::make_unique<Access>(Access::Clients::kProven, facts.identity.domain,
-                                         std::move(tokens), &clock);
+                                         std::move(tokens), &clock, std::move(on_refused));
   access->SetOperators(config.operators);
   return access;
 }
@@ -293,7 +295,9 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
     log->Error(std::string(restored.message()));
     return kExitFailed;
   }
-  const absl::StatusOr<std::unique_ptr<Access>> access = MakeAccess(config, wall_clock);
+  RefusedClients refused(*log, clock);
+  const auto on_refused = [&](const RefusedPeer& client) { refused.Add(client); };
+  const absl::StatusOr<std::unique_ptr<Access>> access = MakeAccess(config, wall_clock, on_refused);
   if (!access.ok()) {
     log->Error(std::string(access.status().message()));
     return kExitFailed;
@@ -303,8 +307,6 @@ int Run(const CommandLine& line, const ControllerConfig& config) {
                  " may change everything");
   }
   RaiseDescriptorLimit(*log);
-  RefusedClients refused(*log, clock);
-  const auto on_refused = [&](const RefusedPeer& client) { refused.Add(client); };
   // Replaces gRPC's own log; other errors reach us as statuses. GRPC_VERBOSITY prints the lines.
   const FailedHandshakes failed(on_refused, /*print=*/std::getenv("GRPC_VERBOSITY") != nullptr);
   absl::StatusOr<std::unique_ptr<ControllerServer>> server =

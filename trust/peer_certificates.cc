@@ -144,6 +144,8 @@ const char* RefusalName(RefusalReason reason) {
       return "foreign";
     case RefusalReason::kMissing:
       return "missing";
+    case RefusalReason::kUnauthorized:
+      return "unauthorized";
     case RefusalReason::kOther:
       return "other";
   }

@@ -20,12 +20,13 @@
 namespace mccs {
 
 enum class RefusalReason {
-  kExpired,  // a certificate of the chain is not valid at this time
-  kForeign,  // the certificate is not one of the authority
-  kMissing,  // there is none
+  kExpired,       // a certificate of the chain is not valid at this time
+  kForeign,       // the certificate is not one of the authority
+  kMissing,       // there is none
+  kUnauthorized,  // it has proved who it is, as far as needed, and may not call
   kOther,
 };
-inline constexpr int kRefusalReasons = 4;
+inline constexpr int kRefusalReasons = 5;
 const char* RefusalName(RefusalReason reason);  // "expired"
 
 struct RefusedPeer {

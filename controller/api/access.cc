@@ -1,13 +1,15 @@
 #include "controller/api/access.h"
 
+#include <grpc/grpc_security_constants.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "trust/grpc/credentials.h"
 
 namespace mccs {
 namespace {
@@ -22,6 +24,14 @@ std::optional<std::string> BearerTokenOf(const Access::Metadata& metadata) {
   return std::string(value.substr(kScheme.size()));
 }
 
+// The name is the client's choice, as far as its authority permits.
+std::string CommonNameOf(const grpc::AuthContext& context) {
+  constexpr size_t kLongest = 64;
+  for (const grpc::string_ref& name : context.FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME))
+    return absl::CHexEscape(absl::string_view(name.data(), std::min(name.size(), kLongest)));
+  return "";
+}
+
 }  // namespace
 
 void Access::SetOperators(std::vector<OperatorRole> operators) {
@@ -32,9 +42,11 @@ void Access::SetOperators(std::vector<OperatorRole> operators) {
 absl::StatusOr<Identity> Access::IdentityOf(const grpc::AuthContext& context) const {
   std::optional<Identity> identity = PeerOf(context);
   if (!identity.has_value()) {
-    return absl::UnauthenticatedError(
-        "the client's certificate has no SPIFFE id of this cluster; issue one with "
-        "mccs-controller issue-certificate");
+    const std::string name = CommonNameOf(context);
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the client's certificate", name.empty() ? "" : absl::StrCat(" of '", name, "'"),
+        " has no SPIFFE id of this cluster; issue one with "
+        "mccs-controller issue-certificate"));
   }
   if (identity->domain != domain_) {
     return absl::PermissionDeniedError(absl::StrCat("the client's certificate is of ",
@@ -75,8 +87,22 @@ absl::StatusOr<Access::Proven> Access::OperatorOf(const grpc::AuthContext& conte
   return Proven{identity.name, /*by_token=*/false, ToString(identity)};
 }
 
+void Access::Report(const absl::Status& refusal) const {
+  if (refusal.ok()) return;
+  on_refused_({.reason = RefusalReason::kUnauthorized,
+               .subject = "",
+               .message = std::string(refusal.message())});
+}
+
 absl::StatusOr<Caller> Access::CallerOf(const grpc::ServerContextBase& context,
                                         const std::string& user) const {
+  absl::StatusOr<Caller> caller = FindCaller(context, user);
+  Report(caller.status());
+  return caller;
+}
+
+absl::StatusOr<Caller> Access::FindCaller(const grpc::ServerContextBase& context,
+                                          const std::string& user) const {
   Caller caller{.peer = context.peer(), .user = user, .role = FirstOperator()};
   if (clients_ == Clients::kAnyone) return caller;
   MCCS_ASSIGN_OR_RETURN(const Proven proven,
@@ -94,8 +120,8 @@ absl::StatusOr<OperatorRole> Access::RoleOf(const Proven& proven) const {
   });
   if (known == operators_.end()) {
     return absl::PermissionDeniedError(
-        absl::StrCat("operator ", proven.name, proven.by_token ? " (by token)" : "",
-                     " has no role; one of viewer, tenant-admin and "
+        absl::StrCat("operator ", proven.name, " (", proven.text,
+                     ") has no role; one of viewer, tenant-admin and "
                      "admin is needed: add it to `operators` in mccs-controller's configuration"));
   }
   return *known;
@@ -103,6 +129,12 @@ absl::StatusOr<OperatorRole> Access::RoleOf(const Proven& proven) const {
 
 absl::Status Access::CheckIsKnown(const grpc::AuthContext& context,
                                   const Metadata& metadata) const {
+  absl::Status known = FindKnown(context, metadata);
+  Report(known);
+  return known;
+}
+
+absl::Status Access::FindKnown(const grpc::AuthContext& context, const Metadata& metadata) const {
   if (clients_ == Clients::kAnyone) return absl::OkStatus();
   const std::optional<Identity> peer = PeerOf(context);
   if (peer.has_value() && peer->kind == Identity::Kind::kHost) return IdentityOf(context).status();

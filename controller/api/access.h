@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "controller/state/catalog.h"
 #include "controller/state/operator_roles.h"
+#include "trust/grpc/credentials.h"
 #include "trust/identity.h"
 #include "trust/tokens/token_verifier.h"
 
@@ -32,11 +33,17 @@ class Access {
   using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;  // of a call
 
   // kAnyone: connections have no TLS, and everybody may do everything. `domain`: of the
-  // controller's certificate. `tokens`: null: operators need certificates. LIFETIME: `clock`
-  // outlives it.
-  explicit Access(Clients clients, std::string domain = "",
-                  std::unique_ptr<TokenVerifier> tokens = nullptr, const WallClock* clock = nullptr)
-      : clients_(clients), domain_(std::move(domain)), tokens_(std::move(tokens)), clock_(clock) {}
+  // controller's certificate. `tokens`: null: operators need certificates. `on_refused` learns of
+  // the clients that CallerOf and CheckIsKnown refuse. LIFETIME: `clock` and what on_refused uses
+  // outlive it.
+  explicit Access(
+      Clients clients, std::string domain = "", std::unique_ptr<TokenVerifier> tokens = nullptr,
+      const WallClock* clock = nullptr, OnRefusedClient on_refused = [](const RefusedPeer&) {})
+      : clients_(clients),
+        domain_(std::move(domain)),
+        tokens_(std::move(tokens)),
+        clock_(clock),
+        on_refused_(std::move(on_refused)) {}
 
   // Whether clients may have no certificate.
   bool accepts_tokens() const { return tokens_ != nullptr; }
@@ -67,11 +74,16 @@ class Access {
   absl::StatusOr<Proven> OperatorOf(const grpc::AuthContext& context,
                                     const Metadata& metadata) const;
   absl::StatusOr<OperatorRole> RoleOf(const Proven& proven) const;
+  absl::StatusOr<Caller> FindCaller(const grpc::ServerContextBase& context,
+                                    const std::string& user) const;
+  absl::Status FindKnown(const grpc::AuthContext& context, const Metadata& metadata) const;
+  void Report(const absl::Status& refusal) const;
 
   const Clients clients_;
   const std::string domain_;
   const std::unique_ptr<TokenVerifier> tokens_;
   const WallClock* const clock_;
+  const OnRefusedClient on_refused_;
   mutable std::mutex mutex_;  // guards operators_
   std::vector<OperatorRole> operators_;
 };

@@ -97,11 +97,13 @@ void AddStore(const StoreCounts& store, MetricFamilies* out) {
 }
 
 void AddRefusedClients(const RefusedCounts& refused, MetricFamilies* out) {
-  out->BeginCounter("mccs_controller_handshakes_refused_total",
-                    "TLS handshakes of daemons and operators that were refused, by reason: "
-                    "expired: the certificate is not valid at this time; foreign: it is not one of "
-                    "the cluster's authority; missing: there is none, or no TLS; other. "
-                    "mccs-controller's log names the certificates.");
+  out->BeginCounter(
+      "mccs_controller_clients_refused_total",
+      "Refused TLS handshakes and calls of daemons and operators, by reason: expired: the "
+      "certificate is not valid at this time; foreign: it is not one of the "
+      "cluster's authority; missing: there is none, or no TLS; unauthorized: "
+      "certificate or token give no right to the call, such as an operator without a "
+      "role; other. mccs-controller's log names the clients.");
   for (size_t reason = 0; reason < refused.size(); ++reason) {
     out->Add({{"reason", RefusalName(static_cast<RefusalReason>(reason))}},
              static_cast<double>(refused[reason]));

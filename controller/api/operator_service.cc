@@ -183,6 +183,7 @@ control::v1::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
 }
 
 OperatorService::Reactor* OperatorService::Queue(Context* context, const Caller& caller,
+                                                 const char* action, bool dry_run,
                                                  std::function<absl::Status()> change) {
   Reactor* const reactor = context->DefaultReactor();
   // gRPC keeps request, reply and reactor until Finish, even if the caller has disconnected.
@@ -191,7 +192,10 @@ OperatorService::Reactor* OperatorService::Queue(Context* context, const Caller&
         absl::UnavailableError("the controller stops; the change was not made");
     reactor->Finish(ToGrpc(runs ? change() : ended));
   });
-  if (!queued.ok()) reactor->Finish(ToGrpc(queued));
+  if (!queued.ok()) {
+    if (!dry_run) catalog_->AuditRejection(action, caller, queued);
+    reactor->Finish(ToGrpc(queued));
+  }
   return reactor;
 }
 
@@ -200,13 +204,15 @@ OperatorService::Reactor* OperatorService::Apply(Context* context,
                                                  control::v1::ChangeReply* reply) {
   const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
   if (!caller.ok()) return Answer(context, caller.status());
-  return Queue(context, *caller, [=, this, caller = *caller]() -> absl::Status {
-    const ClusterView before = View();
-    MCCS_ASSIGN_OR_RETURN(const Catalog::Outcome outcome,
-                          catalog_->Apply(FilesOf(request->files()), caller, request->dry_run()));
-    *reply = Show(outcome, before, request->dry_run());
-    return absl::OkStatus();
-  });
+  const bool dry_run = request->dry_run();
+  return Queue(context, *caller, kAuditApply, dry_run,
+               [=, this, caller = *caller]() -> absl::Status {
+                 const ClusterView before = View();
+                 MCCS_ASSIGN_OR_RETURN(const Catalog::Outcome outcome,
+                                       catalog_->Apply(FilesOf(request->files()), caller, dry_run));
+                 *reply = Show(outcome, before, dry_run);
+                 return absl::OkStatus();
+               });
 }
 
 OperatorService::Reactor* OperatorService::Delete(Context* context,
@@ -214,19 +220,20 @@ OperatorService::Reactor* OperatorService::Delete(Context* context,
                                                   control::v1::ChangeReply* reply) {
   const absl::StatusOr<Caller> caller = access_->CallerOf(*context, request->caller().user());
   if (!caller.ok()) return Answer(context, caller.status());
+  const bool dry_run = request->dry_run();
   const absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) {
-    if (!request->dry_run()) catalog_->AuditRejection(kAuditDelete, *caller, keys.status());
+    if (!dry_run) catalog_->AuditRejection(kAuditDelete, *caller, keys.status());
     return Answer(context, keys.status());
   }
-  return Queue(context, *caller, [=, this, caller = *caller]() -> absl::Status {
-    const ClusterView before = View();
-    MCCS_ASSIGN_OR_RETURN(
-        const Catalog::Outcome outcome,
-        catalog_->Delete(*keys, FilesOf(request->files()), caller, request->dry_run()));
-    *reply = Show(outcome, before, request->dry_run());
-    return absl::OkStatus();
-  });
+  return Queue(
+      context, *caller, kAuditDelete, dry_run, [=, this, caller = *caller]() -> absl::Status {
+        const ClusterView before = View();
+        MCCS_ASSIGN_OR_RETURN(const Catalog::Outcome outcome,
+                              catalog_->Delete(*keys, FilesOf(request->files()), caller, dry_run));
+        *reply = Show(outcome, before, dry_run);
+        return absl::OkStatus();
+      });
 }
 
 absl::StatusOr<control::v1::DrainReply> OperatorService::SetDrain(

@@ -64,7 +64,8 @@ class OperatorService final : public control::v1::Operator::CallbackService {
   // Ends the call of a client without a role; null: it has one, and every role may read.
   Reactor* RejectStranger(Context* context) const;
   // Answers the call of `caller` with the result of `change`, later, on the thread of changes_.
-  Reactor* Queue(Context* context, const Caller& caller, std::function<absl::Status()> change);
+  Reactor* Queue(Context* context, const Caller& caller, const char* action, bool dry_run,
+                 std::function<absl::Status()> change);
   ClusterView View();
   control::v1::ListWorkReply Work(const ObjectSet& objects);
   // The change and its effect on communicators, relative to `before`; for an applied change of

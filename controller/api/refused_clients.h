@@ -1,4 +1,4 @@
-// Clients whose TLS handshake with the controller was refused: counts them and logs them.
+// Clients whose TLS handshake or call the controller has refused: counts them and logs them.
 //
 // OWNER: main. THREAD: any.
 #ifndef MCCS_CONTROLLER_API_REFUSED_CLIENTS_H_

@@ -84,8 +84,9 @@ absl::Status CheckIsAdmin(const OperatorRole& caller, std::string_view what) {
 }
 
 absl::Status CheckMayChangeSome(const OperatorRole& caller) {
-  return caller.role == Role::kTenantAdmin ? absl::OkStatus()
-                                           : CheckIsAdmin(caller, "change objects");
+  return caller.role == Role::kTenantAdmin
+             ? absl::OkStatus()
+             : CheckIsAdmin(caller, "change objects, and a tenant-admin Policies of its tenants");
 }
 
 absl::Status CheckMayChange(const OperatorRole& caller, const ObjectSet& before,

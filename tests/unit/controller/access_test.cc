@@ -7,9 +7,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "base/check.h"
+#include "controller/api/change_queue.h"
 #include "controller/api/server.h"
 #include "controller/store/memory_store.h"
 #include "proto/agent.grpc.pb.h"
@@ -25,7 +32,9 @@ namespace mccs {
 namespace access_test {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 class AccessTest : public testing::Test {
  protected:
@@ -97,6 +106,16 @@ class AccessTest : public testing::Test {
     const auto stream = agent::v1::AgentHub::NewStub(channel)->Attach(&context);
     return stream->Finish().error_message();
   }
+  // Messages of the refusals since the last call.
+  std::vector<std::string> Refused() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(refused_, {});
+  }
+  // The same, which must be `message`, what the client was told.
+  std::string Refused(const std::string& message) {
+    EXPECT_THAT(Refused(), ElementsAre(message));
+    return message;
+  }
   // Nothing: it is not listed.
   std::optional<HostState> StateOf(const std::string& host) {
     return coordinator_.With([&](Coordinator& c) -> std::optional<HostState> {
@@ -112,7 +131,14 @@ class AccessTest : public testing::Test {
   std::unique_ptr<Log> log_ = MakeNullLog();
   MemoryStore store_;
   std::unique_ptr<Catalog> catalog_;
-  Access access_{Access::Clients::kProven, "mccs"};
+  std::mutex mutex_;
+  std::vector<std::string> refused_;  // guarded by mutex_
+  const OnRefusedClient on_refused_ = [this](const RefusedPeer& client) {
+    EXPECT_EQ(client.reason, RefusalReason::kUnauthorized);
+    const std::lock_guard lock(mutex_);
+    refused_.push_back(client.message);
+  };
+  Access access_{Access::Clients::kProven, "mccs", /*tokens=*/nullptr, &wall_clock_, on_refused_};
   SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
   std::unique_ptr<ControllerServer> server_;
 };
@@ -125,13 +151,27 @@ TEST_F(AccessTest, RolesDecide) {
 
 TEST_F(AccessTest, AnOperatorWithoutARoleDoesNothing) {
   EXPECT_THAT(WhyNoList(Operator("mallory")),
-              AllOf(HasSubstr("mallory has no role"), HasSubstr("viewer, tenant-admin and admin")));
+              AllOf(HasSubstr("mallory (spiffe://mccs/operator/mallory) has no role"),
+                    HasSubstr("viewer, tenant-admin and admin")));
 }
 
 TEST_F(AccessTest, AHostIsNoOperator) {
   EXPECT_THAT(WhyNoList(cluster_.Host("h0")),
               AllOf(HasSubstr("spiffe://mccs/host/h0"), HasSubstr("spiffe://mccs/operator/NAME")));
   EXPECT_THAT(WhyNoChange(cluster_.Host("h0")), HasSubstr("spiffe://mccs/host/h0"));
+}
+
+// As the client does.
+TEST_F(AccessTest, TheControllerLearnsWhomItRefuses) {
+  EXPECT_EQ(WhyNoList(Operator("admin")), "");
+  EXPECT_THAT(Refused(), IsEmpty());
+  EXPECT_THAT(Refused(WhyNoList(Operator("mallory"))), HasSubstr("spiffe://mccs/operator/mallory"));
+  EXPECT_THAT(Refused(WhyNoList(cluster_.Host("h0"))), HasSubstr("spiffe://mccs/host/h0"));
+  EXPECT_THAT(Refused(WhyNoList(cluster_.Issue({"other", Identity::Kind::kOperator, "admin"}))),
+              AllOf(HasSubstr("spiffe://other/operator/admin"), HasSubstr("cluster is mccs")));
+  EXPECT_THAT(
+      Refused(WhyNotRegistered(cluster_.Issue({"other", Identity::Kind::kHost, "h0"}), "h0")),
+      HasSubstr("spiffe://other/host/h0"));
 }
 
 TEST_F(AccessTest, NewRolesApplyToTheNextCall) {
@@ -148,6 +188,28 @@ TEST_F(AccessTest, TheAuditLogHasTheProvenIdentity) {
   EXPECT_EQ(catalog_->Audit(1)->front().user, "spiffe://mccs/operator/eve");
   EXPECT_TRUE(catalog_->Audit(1)->front().user_proven);
   EXPECT_THAT(catalog_->Audit(1)->front().outcome, HasSubstr("rejected"));
+}
+
+TEST_F(AccessTest, TheAuditLogHasChangesThatFindNoPlaceInTheQueue) {
+  absl::Notification runs, may_end;
+  catalog_->SetAdmission([&](const ObjectSet& /*before*/, const ObjectSet& /*after*/) {
+    if (!runs.HasBeenNotified()) runs.Notify();
+    may_end.WaitForNotification();
+    return absl::OkStatus();
+  });
+  std::vector<std::thread> callers;
+  const TlsFiles admin = Operator("admin");
+  const auto call = [&] { callers.emplace_back([&] { WhyNoChange(admin); }); };
+  call();
+  runs.WaitForNotification();
+  for (size_t i = 0; i <= ChangeQueue::kMaxOfOneOperator; ++i) call();
+  EXPECT_TRUE(Eventually([&] { return !catalog_->Audit(1)->empty(); }));
+  may_end.Notify();
+  for (std::thread& each : callers) each.join();
+  const std::vector<AuditEntry> entries = *catalog_->Audit(100);
+  ASSERT_FALSE(entries.empty());
+  EXPECT_THAT(entries.back().outcome, HasSubstr("rejected: "));
+  EXPECT_EQ(entries.back().user, "spiffe://mccs/operator/admin");
 }
 
 TEST_F(AccessTest, OnlyAHostRegistersAsItself) {
@@ -205,7 +267,7 @@ class TokenAccessTest : public AccessTest {
                                        .keys = cluster_.Write("jwks.json", provider_.KeySet())});
     MCCS_CHECK(tokens.ok());
     with_tokens_ = std::make_unique<Access>(Access::Clients::kProven, "mccs", *std::move(tokens),
-                                            &wall_clock_);
+                                            &wall_clock_, on_refused_);
     with_tokens_->SetOperators({{.name = "admin", .role = Role::kAdmin},
                                 {.name = "alice", .role = Role::kAdmin, .by_token = true}});
     auto server = ControllerServer::Start("127.0.0.1:0", Tls(), with_tokens_.get(), &coordinator_,
@@ -237,8 +299,10 @@ TEST_F(TokenAccessTest, ATokenTakesThePlaceOfACertificate) {
 
 // The provider may let people choose their names.
 TEST_F(TokenAccessTest, ANameInATokenIsNotOneInACertificate) {
-  EXPECT_THAT(WhyNoChangeBy(TokenOf("admin")), HasSubstr("admin (by token) has no role"));
-  EXPECT_THAT(WhyNoChange(Operator("alice")), HasSubstr("alice has no role"));
+  EXPECT_THAT(WhyNoChangeBy(TokenOf("admin")),
+              HasSubstr("admin (token of admin by https://login.example.com) has no role"));
+  EXPECT_THAT(WhyNoChange(Operator("alice")),
+              HasSubstr("alice (spiffe://mccs/operator/alice) has no role"));
 }
 
 TEST_F(TokenAccessTest, AFalseTokenOpensNothing) {
@@ -246,6 +310,8 @@ TEST_F(TokenAccessTest, AFalseTokenOpensNothing) {
   EXPECT_THAT(WhyNoChangeBy(stranger.Sign(TokenProvider::Claims("alice", cluster_.now_s()))),
               HasSubstr("no key in"));
   EXPECT_THAT(WhyNoChangeBy("rubbish"), HasSubstr("no signed JSON Web Token"));
+  EXPECT_THAT(Refused(),
+              ElementsAre(HasSubstr("no key in"), HasSubstr("no signed JSON Web Token")));
 }
 
 // It could hold as much memory as it has calls otherwise: a message may be large.

@@ -78,9 +78,9 @@ TEST_F(ControllerMetricsTest, CountsRefusedHandshakesByReason) {
   refused[static_cast<size_t>(RefusalReason::kForeign)] = 3;
   const std::string text = Text({}, refused);
   EXPECT_THAT(text,
-              HasSubstr("\nmccs_controller_handshakes_refused_total{reason=\"foreign\"} 3\n"));
+              HasSubstr("\nmccs_controller_clients_refused_total{reason=\"foreign\"} 3\n"));
   EXPECT_THAT(text,
-              HasSubstr("\nmccs_controller_handshakes_refused_total{reason=\"missing\"} 0\n"));
+              HasSubstr("\nmccs_controller_clients_refused_total{reason=\"missing\"} 0\n"));
 }
 
 TEST_F(ControllerMetricsTest, NamesFollowTheRules) {

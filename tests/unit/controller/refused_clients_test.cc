@@ -30,7 +30,7 @@ TEST_F(RefusedClientsTest, CountsAndLogsByReason) {
   EXPECT_THAT(log_.lines, ElementsAre("refused a client: it is of CN=host h1",
                                       "refused a client: it is of CN=host h1",
                                       "refused a client: it is of CN=host h2"));
-  EXPECT_THAT(clients_.counts(), ElementsAre(1, 2, 0, 0));
+  EXPECT_THAT(clients_.counts(), ElementsAre(1, 2, 0, 0, 0));
 }
 
 TEST_F(RefusedClientsTest, AClientThatTriesAgainIsLoggedOncePerMinute) {
@@ -43,6 +43,15 @@ TEST_F(RefusedClientsTest, AClientThatTriesAgainIsLoggedOncePerMinute) {
   Add(RefusalReason::kExpired, "CN=host h1");
   EXPECT_EQ(log_.lines.size(), 2u);
   EXPECT_EQ(clients_.counts()[0], 60u);
+}
+
+// Their messages differ where a client does several things that it may not.
+TEST_F(RefusedClientsTest, EachCallThatAClientMayNotMakeIsLogged) {
+  for (const char* const what : {"it has no role", "it is no host", "it has no role"})
+    clients_.Add({.reason = RefusalReason::kUnauthorized, .subject = "", .message = what});
+  EXPECT_THAT(log_.lines,
+              ElementsAre("refused a client: it has no role", "refused a client: it is no host"));
+  EXPECT_THAT(clients_.counts(), ElementsAre(0, 0, 0, 3, 0));
 }
 
 TEST_F(RefusedClientsTest, AFloodDoesNotFillTheLogOrHideOtherReasons) {
