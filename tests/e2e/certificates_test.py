@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -125,12 +126,13 @@ class RefusedClients(unittest.TestCase):
                                 answer.read().decode())
         return int(dict(counts)[reason])
 
-    def connect(self, files=None):
-        """A client that checks nothing, so that only the controller can refuse."""
+    def connect(self, files=None, newest=ssl.TLSVersion.MAXIMUM_SUPPORTED):
+        """A client that checks nothing, so that only the controller can refuse. Returns whether it did."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         context.set_alpn_protocols(["h2"])
+        context.maximum_version = newest
         if files:
             context.load_cert_chain(files / "tls.crt", files / "tls.key")
         host, port = self.lab.daemons()["controller"]["endpoint"].rsplit(":", 1)
@@ -138,6 +140,7 @@ class RefusedClients(unittest.TestCase):
             with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as plain, \
                     context.wrap_socket(plain) as secure:
                 # With TLS 1.3 the client's handshake ends before the controller has seen its certificate.
+                self.assertEqual(secure.version(), "TLSv1.3")
                 return secure.recv(1) == b""
         except (ssl.SSLError, ConnectionError):
             return True
@@ -214,6 +217,38 @@ class RefusedClients(unittest.TestCase):
                 self.assertIn(text, asked.stderr)
                 self.assertTrue(eventually(lambda: f"refused a client: {text}" in self.log(), timeout=30), self.log())
                 self.assertEqual(self.refused("unauthorized"), before + 1)
+
+    def test_tls_1_2(self):
+        files = self.certificates / "operators/admin"
+        self.assertFalse(self.connect(files))
+        self.assertTrue(self.connect(files, newest=ssl.TLSVersion.TLSv1_2))
+        line = "refused a client: it offers no TLS 1.3, which is needed: "
+        self.assertTrue(eventually(lambda: line in self.log(), timeout=30), self.log())
+
+    def test_a_server_of_tls_1_2(self):
+        """mccsctl and mccsd use the same code for the controller."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["h2"])
+        context.load_cert_chain(self.certificates / "controller/tls.crt", self.certificates / "controller/tls.key")
+        failures = []
+
+        def accept():
+            plain, _ = listener.accept()
+            try:
+                context.wrap_socket(plain, server_side=True).close()
+            except ssl.SSLError as error:
+                failures.append(error.reason)
+            plain.close()
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = threading.Thread(target=accept)
+            server.start()
+            asked = call(program("mccsctl"), "--controller", f"127.0.0.1:{listener.getsockname()[1]}", "--tls",
+                         self.certificates / "operators/admin", "get", "hosts")
+            server.join(TIMEOUT_S)
+        self.assertNotEqual(asked.returncode, 0)
+        self.assertEqual(failures, ["NO_SHARED_CIPHER"])
 
     def test_no_tls(self):
         before = self.refused("missing")

@@ -38,6 +38,8 @@ struct ServerTls {
   TlsWatch::Options watch = {};
 };
 
+// Connections use TLS 1.3; each end rejects older versions.
+//
 // A client's certificate must be of the authority (PeerCertificates); its kind, and with kOptional
 // whether it has one, is the service's to check (PeerOf). `on_refused` learns of refused
 // certificates only; FailedHandshakes reports the other failures. Errors as of TlsCopy.

@@ -43,6 +43,12 @@ std::optional<RefusedPeer> RefusedPeerIn(std::string_view line) {
         "it does not use TLS: a certificate of this cluster's authority is needed, by `tls` in "
         "mccsd's configuration or --tls DIR of mccsctl");
   }
+  if (Has(why, "no shared cipher")) {
+    return Refused(
+        RefusalReason::kOther,
+        "it offers no TLS 1.3, which is needed: use an OpenSSL of version 1.1.1 or later, and "
+        "programs of this release");
+  }
   if (Has(why, "alert unknown ca")) {
     return Refused(
         RefusalReason::kForeign,
