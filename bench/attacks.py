@@ -123,6 +123,70 @@ def aborts():
             nccl.ncclCommAbort(ctypes.c_void_p(comm))
 
 
+def to_itself(nccl, comm, stream, messages):
+    """Sends `messages` of 8 bytes to itself, in one group."""
+    cuda, _ = libraries()
+    buffers = [ctypes.c_void_p(), ctypes.c_void_p()]
+    for buffer in buffers:
+        cuda.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(8))
+
+    def post():
+        nccl.ncclGroupStart()
+        for _ in range(messages):
+            for call, buffer in zip((nccl.ncclSend, nccl.ncclRecv), buffers):
+                call(buffer, ctypes.c_size_t(8), 0, 0, comm, stream)
+        nccl.ncclGroupEnd()
+    return post
+
+
+def groups():
+    """Sends itself a group of 4096 messages, and aborts the communicator."""
+    _, nccl = libraries()
+    for skip in rounds():
+        comm = ctypes.c_void_p()
+        if nccl.ncclCommInitAll(ctypes.byref(comm), 1, None) != 0:
+            skip()
+            continue
+        to_itself(nccl, comm, None, 4096)()
+        nccl.ncclCommAbort(comm)
+
+
+def captures():
+    """Captures a group of 4096 messages, launches the graph, and destroys it."""
+    cuda, nccl = libraries()
+    comm, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    nccl.ncclCommInitAll(ctypes.byref(comm), 1, None)
+    cuda.cudaStreamCreate(ctypes.byref(stream))
+    post = to_itself(nccl, comm, stream, 4096)
+    for _ in rounds():
+        graph, launchable = ctypes.c_void_p(), ctypes.c_void_p()
+        cuda.cudaStreamBeginCapture(stream, 2)  # relaxed
+        post()
+        cuda.cudaStreamEndCapture(stream, ctypes.byref(graph))
+        cuda.cudaGraphInstantiate(ctypes.byref(launchable), graph, ctypes.c_ulonglong(0))
+        cuda.cudaGraphLaunch(launchable, stream)
+        cuda.cudaGraphExecDestroy(launchable)
+        cuda.cudaGraphDestroy(graph)
+        cuda.cudaStreamSynchronize(stream)
+
+
+def splits():
+    """Splits a communicator 32 times in one group, and aborts the new ones."""
+    _, nccl = libraries()
+    comm = ctypes.c_void_p()
+    nccl.ncclCommInitAll(ctypes.byref(comm), 1, None)
+    for skip in rounds():
+        made = (ctypes.c_void_p * 32)()
+        nccl.ncclGroupStart()
+        for i in range(len(made)):
+            nccl.ncclCommSplit(comm, 0, 0, ctypes.byref(made, i * ctypes.sizeof(ctypes.c_void_p)), None)
+        if nccl.ncclGroupEnd() != 0:
+            skip()
+        for each in made:
+            if each:
+                nccl.ncclCommAbort(ctypes.c_void_p(each))
+
+
 class UniqueId(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * UNIQUE_ID_BYTES)]
 
@@ -226,7 +290,7 @@ def handshakes(endpoint):
             connection.close()
 
 
-OF_A_TENANT = (sessions, messages, registrations, aborts, forming, names, threads, killed)
+OF_A_TENANT = (sessions, messages, registrations, groups, captures, splits, aborts, forming, names, threads, killed)
 OF_A_STRANGER = (garbage, handshakes)
 
 
