@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,6 +27,7 @@
 #include "tests/unit/controller/agent_messages.h"
 #include "tests/unit/eventually.h"
 #include "tests/unit/objects/documents.h"
+#include "tests/unit/trust/forged_certificates.h"
 #include "tests/unit/trust/new_certificates.h"
 #include "tests/unit/trust/token_provider.h"
 #include "trust/grpc/credentials.h"
@@ -59,6 +63,28 @@ class AccessTest : public testing::Test {
     context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   }
 
+  // A client with a certificate of the authority that its commands would not issue: with this URI;
+  // empty: with none.
+  std::shared_ptr<grpc::Channel> ConnectAsNamed(const std::string& uri) {
+    ForgedCertificate named{.common_name = "unusual",
+                            .validity = {cluster_.now_s() - 99, cluster_.now_s() + 99}};
+    named.extensions.pop_back();
+    if (!uri.empty())
+      named.extensions.emplace_back(NID_subject_alt_name, absl::StrCat("URI:", uri));
+    const CertificateAndKey authority = *cluster_.authority().Pem();
+    const CertificateAndKey made = named.Make(&authority);
+    grpc::experimental::TlsChannelCredentialsOptions options;  // that check no server
+    options.set_verify_server_certs(false);
+    options.set_check_call_host(false);
+    options.set_certificate_verifier(
+        std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
+    options.set_certificate_provider(
+        std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
+            std::vector<grpc::experimental::IdentityKeyCertPair>{{made.key, made.certificate}}));
+    options.watch_identity_key_cert_pairs();
+    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                               grpc::experimental::TlsCredentials(options));
+  }
   // Empty: the call was answered.
   std::string WhyNoList(const TlsFiles& files) {
     grpc::ClientContext context;
@@ -167,11 +193,12 @@ TEST_F(AccessTest, TheControllerLearnsWhomItRefuses) {
   EXPECT_THAT(Refused(), IsEmpty());
   EXPECT_THAT(Refused(WhyNoList(Operator("mallory"))), HasSubstr("spiffe://mccs/operator/mallory"));
   EXPECT_THAT(Refused(WhyNoList(cluster_.Host("h0"))), HasSubstr("spiffe://mccs/host/h0"));
-  EXPECT_THAT(Refused(WhyNoList(cluster_.Issue({"other", Identity::Kind::kOperator, "admin"}))),
+  EXPECT_THAT(Refused(WhyNoChangeOn(ConnectAsNamed("spiffe://other/operator/admin"))),
               AllOf(HasSubstr("spiffe://other/operator/admin"), HasSubstr("cluster is mccs")));
-  EXPECT_THAT(
-      Refused(WhyNotRegistered(cluster_.Issue({"other", Identity::Kind::kHost, "h0"}), "h0")),
-      HasSubstr("spiffe://other/host/h0"));
+  EXPECT_THAT(Refused(WhyNotRegisteredOn(ConnectAsNamed("spiffe://other/host/h0"), "h0")),
+              HasSubstr("spiffe://other/host/h0"));
+  EXPECT_THAT(Refused(WhyNoChangeOn(ConnectAsNamed(""))),
+              HasSubstr("certificate of 'unusual' has no SPIFFE id"));
 }
 
 TEST_F(AccessTest, NewRolesApplyToTheNextCall) {

@@ -23,14 +23,6 @@ inline std::string PemOf(X509* certificate) {
   return std::string(text, static_cast<size_t>(bytes));
 }
 
-inline std::string PemOf(EVP_PKEY* key) {
-  const OpensslPointer<BIO> out(BIO_new(BIO_s_mem()));
-  MCCS_CHECK(PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
-  char* text = nullptr;
-  const long bytes = BIO_get_mem_data(out.get(), &text);
-  return std::string(text, static_cast<size_t>(bytes));
-}
-
 struct ForgedCertificate {
   std::string common_name = "host h1";
   Validity validity;
@@ -77,7 +69,7 @@ struct ForgedCertificate {
     }
     MCCS_CHECK(X509_sign(certificate, signer == nullptr ? key.get() : signer.get(), EVP_sha256()) >
                0);
-    return {.certificate = PemOf(certificate), .key = PemOf(key.get())};
+    return {.certificate = PemOf(certificate), .key = *KeyToPem(key.get())};
   }
 };
 
