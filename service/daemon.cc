@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "service/device/memory_mapper.h"
 #include "service/executor/executor.h"
+#include "trust/stored_key.h"
 
 namespace mccs {
 
@@ -124,6 +125,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .skew = options.skew,
                    .algorithms = options.algorithms,
                    .counters = counters_.get()},
+      id_keys_(options.expects_id_key ? MakeKey(*parts.random) : std::string()),
       budget_(options.limits),
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, "tenant"),
@@ -212,8 +214,8 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
   return peer_listener;
 }
 
-// Opens the rendezvous of a NCCL_COMM_ID on rank 0's host: by its number, or without a key of the
-// cluster with a listener at the address that the id names.
+// Opens the rendezvous of a NCCL_COMM_ID on rank 0's host: by its number, or where ids are not
+// signed with a listener at the address that the id names.
 absl::Status Daemon::ListenForEnvironmentId(const wire::UniqueId& id, const std::string& tenant,
                                             const std::shared_ptr<TenantResources>& budget) {
   const std::string& payer = budget != nullptr ? budget->name() : tenant;

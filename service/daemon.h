@@ -97,6 +97,8 @@ struct DaemonOptions {
   DscpMap dscp_by_class = {};
   bool requires_rdma = false;  // CommunicatorEnvironment::requires_rdma
   bool denies_unknown_tenants = false;
+  // The controller gives a key for unique ids. Until it arrives, the daemon takes only its own ids.
+  bool expects_id_key = false;
 };
 
 // Listeners for NCCL_COMM_IDs that one tenant may have open at a time.

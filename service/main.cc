@@ -133,19 +133,20 @@ SignOfLife WatchedBy(const char* socket, Log& log) {
           .give = [socket] { (void)NotifyServiceManager(socket, kAlive, IfFull::kDrop); }};
 }
 
-// Waits for the Tenants and the cluster's key before tenants connect: hosts that have the key
-// reject the unique ids of one that has none. Not long: the controller may be away. Ends at once if
-// `stop_fd` is readable.
-void AwaitTenants(const Agent& agent, int stop_fd, Log& log) {
+// Waits for the cluster's key, and with it the Tenants, before tenants connect: without it, jobs
+// over several hosts are rejected. Not long: the controller may be away. Ends at once if `stop_fd`
+// is readable.
+void AwaitKey(const Agent& agent, int stop_fd, Log& log) {
   constexpr int kStepMs = 10, kSteps = 300;
   pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
-  for (int i = 0; i < kSteps && !agent.has_tenants(); ++i) {
+  for (int i = 0; i < kSteps && !agent.has_id_key(); ++i) {
     if (poll(&stop, 1, kStepMs) > 0) return;
   }
-  if (agent.has_tenants()) return;
+  if (agent.has_id_key()) return;
   log.Warning(
-      "the controller has not answered yet: until it does, no Tenants apply, and hosts that "
-      "know its key reject the unique ids that this one makes");
+      "the controller has not sent the key of unique ids yet: until it does, unique ids that this "
+      "daemon makes are for ranks of this host only, those of other hosts and NCCL_COMM_ID are "
+      "rejected, and no Tenants apply but those of an earlier run");
 }
 
 // `line`: read into `config`.
@@ -220,7 +221,8 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                         .limits = LimitsOfMachine(config.limits),
                         .dscp_by_class = config.dscp,
                         .requires_rdma = config.transport == TransportChoice::kRdma,
-                        .denies_unknown_tenants = config.denies_unknown_tenants};
+                        .denies_unknown_tenants = config.denies_unknown_tenants,
+                        .expects_id_key = !config.controller.empty() && tls != nullptr};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }
@@ -272,7 +274,7 @@ absl::Status Serve(const CommandLine& line, const Config& config, StderrLog& log
                                        .topology = config.topology},
                                       VitalsOf(*daemon, certificate.get())));
   }
-  if (agent != nullptr && tls != nullptr) AwaitTenants(*agent, stop_fd.get(), log);
+  if (options.expects_id_key) AwaitKey(*agent, stop_fd.get(), log);
   // Ends before the agent and the log.
   const std::unique_ptr<GpuWatch> gpus = on_gpus ? WatchGpus(config, agent.get(), log) : nullptr;
   std::vector<TenantSocket> sockets = config.sockets;

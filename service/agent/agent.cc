@@ -275,9 +275,13 @@ void Agent::LoadTenants() {
   if (!tenants.ok()) return log_->Warning(std::string(tenants.status().message()));
   kept_tenants_ = tenants->SerializeAsString();
   const std::lock_guard lock(mutex_);
-  table_.SetTenants(*tenants);
+  SetTenants(*tenants);
   StoreHasOrders();
-  has_tenants_ = true;
+}
+
+void Agent::SetTenants(const agent::v1::Tenants& tenants) {
+  table_.SetTenants(tenants);
+  if (!tenants.id_key().empty()) has_id_key_ = true;
 }
 
 void Agent::KeepTenants(const agent::v1::Tenants& tenants) {
@@ -299,13 +303,12 @@ void Agent::HandleMessage(const agent::v1::ToAgent& message) {
       heartbeat_every_ns_ = std::max(message.registered().heartbeat_every_ns(), kNsPerMs);
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
       watched_.notify_all();
-      table_.SetTenants(message.registered().tenants());
-      has_tenants_ = true;
+      SetTenants(message.registered().tenants());
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
     if (message.has_rate_limits()) order = table_.SetRateLimits(message.rate_limits());
     if (message.has_heartbeat()) echo_.OnHeartbeat(message.heartbeat(), clock_.Now());
-    if (message.has_tenants()) table_.SetTenants(message.tenants());
+    if (message.has_tenants()) SetTenants(message.tenants());
     if (message.has_found_rendezvous())
       order = table_.AddFoundRendezvous(message.found_rendezvous());
     if (message.has_peer_hosts()) order = table_.SetPeerHosts(message.peer_hosts());

@@ -96,10 +96,9 @@ class Agent final : public ControllerLink {
   // uses outlives the agent.
   absl::Status Start(const AgentHost& host, AgentVitals vitals = {});
 
-  // Whether it has Tenants, and with them the cluster's key: of the controller, or of an earlier
-  // run.
+  // Whether it has the cluster's key, and with it Tenants: of the controller, or of an earlier run.
   // THREAD: any.
-  bool has_tenants() const { return has_tenants_.load(std::memory_order_relaxed); }
+  bool has_id_key() const { return has_id_key_.load(std::memory_order_relaxed); }
 
   // The condition of this host's GPUs, from now on. THREAD: any.
   void SetGpuSurvey(const agent::v1::GpuSurvey& survey);
@@ -169,6 +168,8 @@ class Agent final : public ControllerLink {
   void HandleMessage(const agent::v1::ToAgent& message);
   void LoadTenants();
   void KeepTenants(const agent::v1::Tenants& tenants);
+  // REQUIRES: mutex_ is held.
+  void SetTenants(const agent::v1::Tenants& tenants);
   void Probe(const agent::v1::Probe& message);
   void SetConnected(bool connected);
   void Pause();
@@ -191,7 +192,7 @@ class Agent final : public ControllerLink {
       kept_tenants_;  // in tenants_file, serialized; the thread that calls Start, then listeners
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
-  std::atomic<bool> has_tenants_ = false;
+  std::atomic<bool> has_id_key_ = false;
   std::atomic<int64_t> report_every_ns_ = kDefaultReportIntervalNs;
   // Written under mutex_, with the table; lets the engine skip the lock. Release when an order has
   // arrived; pairs with the load in TakeOrder.

@@ -198,7 +198,8 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
     MCCS_RETURN_IF_ERROR(env_.id_keys->Check(join.id));
   } else {  // The id of NCCL_COMM_ID is the library's: no daemon makes it.
     // By Tenant: the containers of all Tenants may run as one user.
-    env_.id_keys->Name(&join.id, account_ != nullptr ? account_->name() : identity().tenant);
+    MCCS_RETURN_IF_ERROR(
+        env_.id_keys->Name(&join.id, account_ != nullptr ? account_->name() : identity().tenant));
     if (request.rank == 0)
       MCCS_RETURN_IF_ERROR(env_.listen_for_environment_id(join.id, identity().tenant, budget_));
   }

@@ -18,7 +18,7 @@ FORGER = pathlib.Path(__file__).with_name("forge_unique_id.py")
 class Stranger:
     """A daemon that the test starts itself."""
 
-    def __init__(self, directory, tls=None):
+    def __init__(self, directory, tls=None, controller=None):
         """tls: a directory with ca.crt, tls.crt and tls.key."""
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "s.sock"
@@ -26,7 +26,8 @@ class Stranger:
         config.write_text(f"host: {STRANGER}\nlisten: 127.0.0.1:0\nsocket: {self.socket}\n"
                           f"gpus: 2\nstate_dir: {self.directory / 'state'}\n"
                           + (f"tls: {{authority: {tls}/ca.crt, certificate: {tls}/tls.crt, key: {tls}/tls.key}}\n"
-                             if tls else ""))
+                             if tls else "")
+                          + (f"controller: {controller}\n" if controller else ""))
         self.log = self.directory / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([program("mccsd"), "--config", config], stderr=log,
@@ -52,8 +53,8 @@ class PeerCertificates(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="mccs-certificates-")
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def start_stranger(self, tls=None):
-        stranger = Stranger(self.directory, tls)
+    def start_stranger(self, tls=None, controller=None):
+        stranger = Stranger(self.directory, tls, controller)
         self.addCleanup(stranger.stop)
         self.assertTrue(stranger.is_ready(), stranger.log.read_text())
         return stranger
@@ -65,9 +66,26 @@ class PeerCertificates(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         return directory / "hosts" / STRANGER
 
-    def run_job_with(self, stranger):
+    def lab_certificate(self):
+        """Of the stranger's host: it becomes one of the cluster."""
+        issued = call(program("mccs-controller"), "issue-certificate", self.certificates, "--host", STRANGER)
+        self.assertEqual(issued.returncode, 0, issued.stderr)
+        return self.certificates / "hosts" / STRANGER
+
+    def absent_controller(self):
+        """The address of a socket that does not listen."""
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+    def exec_on(self, stranger, *command, **options):
+        return self.lab.exec("h0", "env", f"MCCS_SOCKET={stranger.socket}", f"MCCS_EMULATED_HOST={STRANGER}", *command,
+                             **options)
+
+    def run_job_with(self, stranger, succeeds=False):
         """Two ranks: the first one on h0 of the lab, the second one on the stranger's host. Returns the output of the
-        second, which ends first."""
+        second, which ends first if the job fails."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -78,7 +96,7 @@ class PeerCertificates(unittest.TestCase):
         with Running([*on_lab, "RANK=0", *job], environment()):
             with Running([*on_lab, "RANK=1", f"MCCS_SOCKET={stranger.socket}", f"MCCS_EMULATED_HOST={STRANGER}", *job],
                          environment()) as second:
-                self.assertNotEqual(second.wait(), 0)
+                self.assertEqual(second.wait() == 0, succeeds, second.output)
                 return second.output
 
     def assert_the_lab_works(self):
@@ -129,6 +147,32 @@ class PeerCertificates(unittest.TestCase):
         done = self.lab.run("env", f"NCCL_COMM_ID=127.0.0.1:{port}", program("collective_perf"), "-b", "8", "-e", "8")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_not_connected(victim)
+
+    def test_until_the_key_arrives_no_address_or_port_of_the_tenants_choice_is_used(self):
+        no_key = "mccsd of this host has no key of the cluster"
+        victim, port = self.listener()
+        stranger = self.start_stranger(self.lab_certificate(), self.absent_controller())
+        self.assertTrue(eventually(lambda: "the controller has not sent the key of unique ids yet" in
+                                   stranger.log.read_text()))
+        self.assertIn(no_key, self.run_job_with(stranger))
+        forged = self.exec_on(stranger, sys.executable, FORGER, "127.0.0.1", port, env=foreign_environment())
+        self.assertEqual(forged.returncode, 0, forged.stderr)
+        self.assertTrue(forged.stdout.startswith("6 "), forged.stdout)  # ncclRemoteError
+        self.assertIn(no_key, forged.stdout)
+        job = [program("collective_perf"), "-b", "8", "-e", "8"]
+        named = self.exec_on(stranger, f"NCCL_COMM_ID=127.0.0.1:{port}", *job)
+        self.assertNotEqual(named.returncode, 0)
+        self.assertIn(no_key, named.stdout + named.stderr)
+        self.assert_not_connected(victim)
+        alone = self.exec_on(stranger, *job)
+        self.assertEqual(alone.returncode, 0, alone.stdout + alone.stderr)
+
+    def test_the_key_holds_after_a_restart_without_a_controller(self):
+        certificate = self.lab_certificate()
+        stranger = self.start_stranger(certificate, self.lab.daemons()["controller"]["endpoint"])
+        self.assertTrue(eventually((stranger.directory / "state/tenants.table").exists), stranger.log.read_text())
+        stranger.stop()
+        self.run_job_with(self.start_stranger(certificate, self.absent_controller()), succeeds=True)
 
     def test_encrypted_lanes(self):
         config = pathlib.Path(self.directory) / "mccsd.yaml"

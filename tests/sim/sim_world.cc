@@ -217,7 +217,8 @@ void SimHost::Start() {
                               .buffers = options_.buffers,
                               .limits = options_.limits,
                               .dscp_by_class = options_.dscp_by_class,
-                              .denies_unknown_tenants = options_.denies_unknown_tenants});
+                              .denies_unknown_tenants = options_.denies_unknown_tenants,
+                              .expects_id_key = options_.expects_id_key});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
   auto tenant_listener = std::make_unique<SimTenantListener>();

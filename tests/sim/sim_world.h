@@ -78,6 +78,7 @@ struct SimWorldOptions {
   int64_t registration_ns = 0;  // of a tenant's memory with a NIC
   DscpMap dscp_by_class = {};
   bool denies_unknown_tenants = false;
+  bool expects_id_key = false;
   bool measures_turns = false;                 // for SimHost::turns_ns
   std::optional<FakeVerbsOptions> verbs = {};  // lanes use RDMA
   bool kernels = false;                        // kernels of the tenants run plans

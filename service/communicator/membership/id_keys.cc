@@ -53,12 +53,20 @@ bool IsSignedWith(const wire::UniqueId& id, const std::string& key) {
   return CRYPTO_memcmp(mac.data(), id.mac, mac.size()) == 0;
 }
 
+absl::Status NoKeyYet() {
+  return absl::UnavailableError(
+      "cannot join by a unique id of another host or by NCCL_COMM_ID: mccsd of this host has no "
+      "key of the cluster, because the controller has not sent it yet; see in its log why it does "
+      "not reach the controller, and repeat the call when it does");
+}
+
 }  // namespace
 
 void IdKeys::Set(const std::string& key, MonotonicNs now) {
   if (key.empty() || key == newest_) return;
   before_ = std::exchange(newest_, key);
-  newest_since_ = now;
+  // No other daemon accepts this one's own key, so the cluster's replaces it at once.
+  newest_since_ = std::exchange(awaits_key_, false) ? now - kNewKeyAfterNs : now;
 }
 
 void IdKeys::Sign(wire::UniqueId* id, MonotonicNs now) const {
@@ -71,6 +79,7 @@ void IdKeys::Sign(wire::UniqueId* id, MonotonicNs now) const {
 absl::Status IdKeys::Check(const wire::UniqueId& id) const {
   if (newest_.empty() || IsSignedWith(id, newest_)) return absl::OkStatus();
   if (!before_.empty() && IsSignedWith(id, before_)) return absl::OkStatus();
+  if (awaits_key_) return NoKeyYet();
   return absl::PermissionDeniedError(absl::StrCat(
       "no daemon of this cluster made the unique id, which names the rendezvous address ",
       std::string(id.host, strnlen(id.host, sizeof(id.host))), " port ", id.port,
@@ -78,8 +87,9 @@ absl::Status IdKeys::Check(const wire::UniqueId& id) const {
       "whether the host of the rank that called it is connected to the controller"));
 }
 
-void IdKeys::Name(wire::UniqueId* id, const std::string& tenant) const {
-  if (newest_.empty()) return;
+absl::Status IdKeys::Name(wire::UniqueId* id, const std::string& tenant) const {
+  if (awaits_key_) return NoKeyYet();
+  if (newest_.empty()) return absl::OkStatus();
   // Only what the library derives from the text of the variable: it resolves the address, which may
   // give another one on each host. The tenant's name has any length, so it is the last part.
   std::string text(sizeof(id->comm_id) + sizeof(id->secret), '\0');
@@ -92,6 +102,7 @@ void IdKeys::Name(wire::UniqueId* id, const std::string& tenant) const {
   std::fill(std::begin(id->host), std::end(id->host), char{0});
   id->port = 0;
   id->resolved = 0;
+  return absl::OkStatus();
 }
 
 bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {

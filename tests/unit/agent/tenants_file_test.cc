@@ -37,16 +37,17 @@ agent::v1::Tenants TeamA() {
 class TenantsFileTest : public testing::Test {
  protected:
   // An agent whose controller cannot be reached.
-  std::optional<std::vector<TenantEntry>> TenantsAtStart() {
+  std::unique_ptr<Agent> Start() {
     AgentOptions options;
     options.controller = "127.0.0.1:1";
     options.tenants_file = path_;
-    Agent agent(std::move(options), &log_);
+    auto agent = std::make_unique<Agent>(std::move(options), &log_);
     AgentHost host;
     host.position.host = "h0";
-    EXPECT_TRUE(agent.Start(host).ok());
-    return agent.TakeTenants();
+    EXPECT_TRUE(agent->Start(host).ok());
+    return agent;
   }
+  std::optional<std::vector<TenantEntry>> TenantsAtStart() { return Start()->TakeTenants(); }
 
   size_t FilesInDirectory() const {
     const std::filesystem::directory_iterator files(directory_.path());
@@ -157,6 +158,17 @@ TEST_F(TenantsFileTest, TenantsHoldAfterARestartWithoutAController) {
   const std::vector<DeclaredSocket> sockets = {{.path = "a.sock", .mode = 0}};
   EXPECT_EQ(tenants->front().sockets, sockets);
   EXPECT_EQ(tenants->front().quotas.communicators, 3u);
+}
+
+TEST_F(TenantsFileTest, TheKeyHoldsAfterARestartWithoutAController) {
+  agent::v1::Tenants tenants = TeamA();  // as from a controller without certificates
+  ASSERT_TRUE(WriteTenantsFile(path_, tenants).ok());
+  EXPECT_FALSE(Start()->has_id_key());
+  tenants.set_id_key("key");
+  ASSERT_TRUE(WriteTenantsFile(path_, tenants).ok());
+  const std::unique_ptr<Agent> agent = Start();
+  EXPECT_TRUE(agent->has_id_key());
+  EXPECT_EQ(agent->TakeIdKey(), "key");
 }
 
 TEST_F(TenantsFileTest, ADamagedFileIsReportedAndIgnored) {

@@ -12,7 +12,7 @@ namespace id_keys_test {
 
 using testing::HasSubstr;
 
-const std::string kKey(32, 'k'), kOther(32, 'o');
+const std::string kKey(32, 'k'), kOther(32, 'o'), kOwn(32, 'w');
 
 class IdKeysTest : public testing::Test {
  protected:
@@ -59,6 +59,38 @@ TEST_F(IdKeysTest, WithoutAKeyEveryIdIsRight) {
   EXPECT_TRUE(SameId(Signed(none), id_));
 }
 
+TEST_F(IdKeysTest, UntilTheKeyArrivesOnlyItsOwnIdsAreRight) {
+  const IdKeys keys(kOwn);
+  EXPECT_TRUE(keys.Check(Signed(keys)).ok());
+  wire::UniqueId forged = Signed(keys);
+  ++forged.port;
+  for (const wire::UniqueId& id : {id_, forged, Signed(With(kKey)), Signed(IdKeys(kOther))}) {
+    const absl::Status status = keys.Check(id);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the controller has not sent it yet"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("repeat the call"));
+  }
+  wire::UniqueId named = id_;
+  EXPECT_TRUE(absl::IsUnavailable(keys.Name(&named, "blue")));
+  EXPECT_FALSE(With(kKey).Check(Signed(keys)).ok()) << "no other daemon knows its own key";
+}
+
+TEST_F(IdKeysTest, TheKeyReplacesItsOwnAtOnce) {
+  IdKeys keys(kOwn);
+  const wire::UniqueId before = Signed(keys);
+  keys.Set("", 0);
+  EXPECT_TRUE(absl::IsUnavailable(keys.Check(id_)));
+  keys.Set(kKey, kNsPerSec);
+  const IdKeys others = With(kKey);
+  EXPECT_TRUE(others.Check(Signed(keys, kNsPerSec)).ok());
+  EXPECT_TRUE(keys.Check(Signed(others)).ok());
+  EXPECT_TRUE(keys.Check(before).ok()) << "of a job that is starting";
+  EXPECT_TRUE(absl::IsPermissionDenied(keys.Check(id_)));
+  wire::UniqueId here = id_, elsewhere = id_;
+  EXPECT_TRUE(keys.Name(&here, "blue").ok() && others.Name(&elsewhere, "blue").ok());
+  EXPECT_TRUE(SameId(here, elsewhere));
+}
+
 // Daemons get a new key at different times.
 TEST_F(IdKeysTest, ANewKeyIsUsedWhenAllHaveIt) {
   IdKeys early = With(kKey);
@@ -79,7 +111,7 @@ TEST_F(IdKeysTest, ANameBelongsToItsTenantAndHasNoAddress) {
   const auto named = [](const IdKeys& keys, const std::string& address, uint64_t number,
                         const std::string& tenant) {
     wire::UniqueId id = MakeUniqueId(address, 5000, number);
-    keys.Name(&id, tenant);
+    EXPECT_TRUE(keys.Name(&id, tenant).ok());
     return id;
   };
   const IdKeys keys = With(kKey);
