@@ -16,6 +16,7 @@
 #include "service/transport/tls/handshake_thread.h"
 #include "service/transport/tls/tls_connection.h"
 #include "tests/sim/sim_network.h"
+#include "tests/unit/controller/manual_clock.h"
 #include "tests/unit/mentions.h"
 #include "tests/unit/recording_log.h"
 #include "tests/unit/trust/new_certificates.h"
@@ -35,10 +36,21 @@ class TlsPeersTest : public testing::Test {
   TlsPeersTest() : network_(clock_, 1) {}
 
   std::unique_ptr<TlsPeers> PeersOf(const TlsFiles& files, bool secures_lanes = false) {
+    return PeersAt(wall_clock_, files, secures_lanes);
+  }
+  std::unique_ptr<TlsPeers> PeersAt(const WallClock& clock, const TlsFiles& files,
+                                    bool secures_lanes = false) {
     absl::StatusOr<std::unique_ptr<TlsPeers>> peers = TlsPeers::Make(
-        files, wall_clock_, log_, {.secures_lanes = secures_lanes, .refresh_ns = kNever / 4});
+        files, clock, log_, {.secures_lanes = secures_lanes, .refresh_ns = kNever / 4});
     EXPECT_TRUE(peers.ok()) << peers.status();
     return *std::move(peers);
+  }
+  // The certificate has expired since the daemon read it.
+  std::unique_ptr<TlsPeers> ExpiredPeersOf(const std::string& host) {
+    const int64_t now_s = cluster_.now_s();
+    earlier_.now = (now_s - 3600) * kNsPerSec;
+    return PeersAt(earlier_, cluster_.Issue({kDefaultTrustDomain, Identity::Kind::kHost, host},
+                                            Validity{now_s - NewCertificates::kDay, now_s - 60}));
   }
 
   void Serve(PeerSecurity* security, const PeerListenerLimits& limits = {}) {
@@ -118,6 +130,7 @@ class TlsPeersTest : public testing::Test {
   }
 
   SystemWallClock wall_clock_;
+  ManualWallClock earlier_;  // of ExpiredPeersOf
   SimClock clock_;
   SimNetwork network_;
   SeededRandom client_random_{1};
@@ -405,17 +418,86 @@ TEST_F(TlsPeersTest, BothEndsNameAForeignCertificate) {
   EXPECT_TRUE(peers_.empty());
 }
 
-// The stranger trusts everybody, and has a certificate of its own authority.
+// A program that is not mccsd, with any context.
+class StrangersSecurity final : public PeerSecurity {
+ public:
+  explicit StrangersSecurity(TlsContext context) : context_(std::move(context)) {}
+  std::unique_ptr<SecureConnection> Secure(std::unique_ptr<Connection> connection,
+                                           End end) override {
+    return std::make_unique<TlsConnection>(std::move(connection), context_, end);
+  }
+
+ private:
+  const TlsContext context_;
+};
+
+// The stranger accepts the server, so that it shows its certificate of another authority.
 TEST_F(TlsPeersTest, TheServerNamesAForeignCertificate) {
   NewCertificates foreign("example.org");
   TlsFiles files = foreign.Host("h1");
   std::string both = foreign.authority().Pem()->certificate;
   both += cluster_.authority().Pem()->certificate;
   files.authority = foreign.Write("both", both);
-  const std::unique_ptr<TlsPeers> stranger = PeersOf(files);
+  TlsContext context = ContextOf(files, cluster_.now_s());
+  context.own.identity.domain = kDefaultTrustDomain;
+  StrangersSecurity stranger(std::move(context));
   Serve(h2_.get());
-  Connect(stranger.get());
-  EXPECT_FALSE(result_.ok());
+  Connect(&stranger);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(result_.status().message()),
+              Mentions("rejected this host's certificate, that of 'CN=host h1, O=example.org'",
+                       "unknown ca", "issue-certificate"));
+  EXPECT_THAT(LogText(),
+              Mentions("rejected the certificate of 'CN=host h1, O=example.org'",
+                       "issued by 'CN=MCCS certificate authority, O=example.org'",
+                       "this host's is issued by 'CN=MCCS certificate authority, O=mccs'",
+                       "issue-certificate"));
+  EXPECT_EQ(counters_.not_authenticated.value(), 1u);
+  EXPECT_TRUE(peers_.empty());
+}
+
+// It speaks TLS and trusts the cluster's authority, but has no certificate to show.
+TEST_F(TlsPeersTest, TheServerRejectsAClientWithoutCertificateInTls) {
+  const TlsContext context = ContextOf(cluster_.Host("h3"), cluster_.now_s());
+  const auto show_none = [](SSL* ssl, void*) {
+    SSL_certs_clear(ssl);
+    return 1;
+  };
+  SSL_CTX_set_cert_cb(context.ssl.get(), show_none, nullptr);
+  StrangersSecurity stranger(context);
+  Serve(h2_.get());
+  Connect(&stranger);
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(result_.status().message()),
+              Mentions("certificate required", "issue-certificate"));
+  EXPECT_THAT(LogText(), Mentions("the peer has no certificate", "issue-certificate"));
+  EXPECT_EQ(counters_.not_authenticated.value(), 1u);
+  EXPECT_TRUE(peers_.empty());
+}
+
+TEST_F(TlsPeersTest, BothEndsNameTheExpiredCertificateOfAClient) {
+  const std::unique_ptr<TlsPeers> expired = ExpiredPeersOf("h3");
+  Serve(h2_.get());
+  Connect(expired.get());
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(result_.status().message()),
+              Mentions("rejected this host's certificate, that of 'CN=host h3, O=mccs'",
+                       "certificate expired", "issue-certificate"));
+  EXPECT_THAT(LogText(), Mentions("rejected the certificate of 'CN=host h3, O=mccs'",
+                                  "certificate has expired", "issue-certificate"));
+  EXPECT_TRUE(peers_.empty());
+}
+
+TEST_F(TlsPeersTest, BothEndsNameTheExpiredCertificateOfAServer) {
+  const std::unique_ptr<TlsPeers> expired = ExpiredPeersOf("h3");
+  Serve(expired.get());
+  Connect(h1_.get());
+  EXPECT_EQ(result_.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(result_.status().message()),
+              Mentions("rejected the certificate of 'CN=host h3, O=mccs'",
+                       "certificate has expired", "issue-certificate"));
+  EXPECT_THAT(LogText(), Mentions("rejected this host's certificate, that of 'CN=host h3, O=mccs'",
+                                  "certificate expired", "issue-certificate"));
   EXPECT_TRUE(peers_.empty());
 }
 
