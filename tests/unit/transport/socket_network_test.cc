@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -73,19 +74,21 @@ TEST_F(SocketNetworkTest, BothEndsKnowTheFiveTupleAndTheChosenSourcePort) {
   EXPECT_EQ(far->local(), (*near)->remote());
 }
 
-// Of this process's socket with these two ends.
-int DscpOf(const Connection& connection) {
+// Of this process's socket with these two ends; -1: there is none.
+int OptionOf(const Connection& connection, int level, int option) {
   for (int fd = 3; fd < 1024; ++fd) {
     if (LocalEndpoint(fd) != connection.local() || RemoteEndpoint(fd) != connection.remote()) {
       continue;
     }
-    int field = -1;
-    socklen_t size = sizeof(field);
-    EXPECT_EQ(getsockopt(fd, IPPROTO_IP, IP_TOS, &field, &size), 0);
-    return field >> 2;
+    int value = -1;
+    socklen_t size = sizeof(value);
+    EXPECT_EQ(getsockopt(fd, level, option, &value, &size), 0);
+    return value;
   }
   return -1;
 }
+
+int DscpOf(const Connection& connection) { return OptionOf(connection, IPPROTO_IP, IP_TOS) >> 2; }
 
 TEST_F(SocketNetworkTest, MarksHoldFromTheFirstPacketUntilTheNextMark) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
@@ -105,6 +108,28 @@ TEST_F(SocketNetworkTest, MarksHoldFromTheFirstPacketUntilTheNextMark) {
   EXPECT_EQ(DscpOf(*end), 46);
   end->Mark(0);
   EXPECT_EQ(DscpOf(*end), 0);
+}
+
+// Control links have no timeout of their own for a host that does not answer.
+TEST_F(SocketNetworkTest, BothEndsOfAStreamHaveTheTimeoutForAPeerThatDoesNotAnswer) {
+  SocketNetwork other(*reactor_, {.dead_after_ms = 3'000});
+  const std::pair<SocketNetwork*, int> networks[] = {{&network_, 15}, {&other, 3}};
+  for (const auto& [network, seconds] : networks) {
+    SCOPED_TRACE(seconds);
+    const auto listener = network->Listen({.host = "127.0.0.1", .port = 0});
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const auto near = network->Connect((*listener)->local(), {});
+    ASSERT_TRUE(near.ok()) << near.status();
+    const std::unique_ptr<Connection> far = Accept(**listener);
+    ASSERT_NE(far, nullptr);
+    for (const Connection* end : {near->get(), far.get()}) {
+      EXPECT_EQ(OptionOf(*end, IPPROTO_TCP, TCP_USER_TIMEOUT), seconds * 1000);
+      // Idle streams notice it by probes without an answer.
+      EXPECT_EQ(OptionOf(*end, SOL_SOCKET, SO_KEEPALIVE), 1);
+      EXPECT_EQ(OptionOf(*end, IPPROTO_TCP, TCP_KEEPIDLE), seconds / 3);
+      EXPECT_EQ(OptionOf(*end, IPPROTO_TCP, TCP_KEEPINTVL), seconds / 3);
+    }
+  }
 }
 
 TEST_F(SocketNetworkTest, ASourcePortIsFreeAgainAtOnce) {
