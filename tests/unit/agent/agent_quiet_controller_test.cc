@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -130,10 +131,21 @@ TEST_F(AgentWithAQuietController, ReportsAtTheDefaultIntervalIfTheControllerSend
 }
 
 TEST_F(AgentWithAQuietController, IntervalOfReportsChangesWithinBounds) {
-  agent::v1::ToAgent order;
-  order.mutable_report_interval()->set_every_ns(3600 * kNsPerSec);
-  Start({.order = order, .report_every_ns = 2 * kNsPerSec});
-  EXPECT_TRUE(Eventually([&] { return agent_->report_every_ns() == kLongestReportIntervalNs; }));
+  const std::pair<int64_t, int64_t> intervals[] = {{3600 * kNsPerSec, kLongestReportIntervalNs},
+                                                   {1, kShortestReportIntervalNs},
+                                                   {-kNsPerSec, kDefaultReportIntervalNs},
+                                                   {5 * kNsPerSec, 5 * kNsPerSec}};
+  for (const auto& [sent, applied] : intervals) {
+    SCOPED_TRACE(sent);
+    agent::v1::ToAgent order;
+    order.mutable_report_interval()->set_every_ns(sent);
+    Start({.order = order, .report_every_ns = 2 * kNsPerSec});
+    EXPECT_TRUE(Eventually([&] { return agent_->report_every_ns() == applied; }));
+    agent_.reset();
+    Start({.report_every_ns = sent});
+    EXPECT_EQ(agent_->report_every_ns(), applied) << "of the registration";
+    agent_.reset();
+  }
 }
 
 // The message then fills the connection's buffers, and the next write waits for the reader.

@@ -253,8 +253,22 @@ TEST_F(RegistrationTest, AStreamWithoutARegistrationEnds) {
 }
 
 TEST_F(RegistrationTest, AStreamOfAClientWithoutTheRightEndsAtOnce) {
-  coordinator_.OnStreamOpened(kFirst, "ipv4:10.0.0.1:5000", absl::PermissionDeniedError("no host"));
-  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "no host");
+  const absl::Status why = absl::PermissionDeniedError("no host");
+  for (uint64_t i = 1; i <= 100; ++i) {
+    coordinator_.OnStreamOpened(AgentKey(i), absl::StrCat("ipv4:10.0.0.1:", 5000 + i), why);
+    ExpectEnded(coordinator_.TakeOutbox(), AgentKey(i), "no host");
+  }
+  EXPECT_TRUE(log_->Contains("agent stream from ipv4:10.0.0.1:5001 refused: no host"));
+  EXPECT_EQ(log_->Count("agent stream from "), static_cast<size_t>(LimitedWarnings::kPerMinute))
+      << "a client may use any of its ports";
+  coordinator_.OnStreamOpened(AgentKey(101), "ipv4:10.0.0.2:5000", why);
+  ExpectEnded(coordinator_.TakeOutbox(), AgentKey(101), "no host");
+  EXPECT_TRUE(log_->Contains("agent stream from ipv4:10.0.0.2:5000 refused: no host"));
+  EXPECT_TRUE(coordinator_.registry().hosts().empty());
+  EXPECT_TRUE(coordinator_.state().rejected.empty());
+  EXPECT_TRUE(coordinator_.TakeEvents().empty());
+  clock_.now += Coordinator::kRegistrationTimeoutNs + 1;
+  EXPECT_TRUE(Tick().empty()) << "none is counted as a stream that may still register";
 }
 
 }  // namespace registration_test

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "base/sealed_file.h"
 #include "tests/unit/frontend/raw_tenant.h"
 
@@ -290,12 +292,31 @@ TEST_F(OpenSessionTest, RejectsAnIdOfAnotherLibrary) {
   EXPECT_THAT(Init(MakeCommInit(id_, 1, 0)).status.text, HasSubstr("another NCCL"));
 }
 
+// Before the log itself replaces control characters.
 TEST_F(OpenSessionTest, SanitizesTexts) {
-  wire::CommInit init = MakeCommInit(id_, 1, 0);
-  std::memset(init.options.name, '\n', sizeof(init.options.name));
-  std::memset(init.device_bus_id, 0xff, sizeof(init.device_bus_id));
-  const wire::CommInitReply reply = Init(init);
-  EXPECT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
+  wire::CommInit init = MakeCommInit(id_, 2, 0);
+  std::memset(init.options.name, '\n', sizeof(init.options.name));  // no terminator
+  std::strncpy(init.device_bus_id, "0000:1b\nforged \x1b[31m\xff", sizeof(init.device_bus_id) - 1);
+  tenant_.Send(init);
+  init.rank = 1;  // on the same GPU
+  const std::string text = "both use GPU 0000:1b?forged ?[31m?;";
+  EXPECT_THAT(Init(init).status.text, HasSubstr(text));
+  EXPECT_TRUE(Logged(text));
+
+  const wire::CommInitReply reply = Init(MakeCommInit(*tenant_.GetUniqueId(), 1, 0));
+  ASSERT_EQ(reply.status.error, wire::ErrorClass::kNone) << reply.status.text;
+  wire::GpuFailed failed{};
+  failed.comm_handle = reply.comm_handle;
+  failed.ended = wire::EndedKernels::kAll;
+  std::strncpy(failed.text, "GPU 7 has failed\nforged \x1b[31m", sizeof(failed.text) - 1);
+  tenant_.Send(failed);
+  EXPECT_TRUE(
+      world_.RunUntil([&] { return Logged("rank 0: GPU 7 has failed?forged ?[31m"); }, kNsPerSec));
+  for (const std::string& line : world_.host(0).log().lines) {
+    EXPECT_TRUE(std::ranges::none_of(line, [](char c) {
+      return absl::ascii_iscntrl(static_cast<unsigned char>(c));
+    })) << line;
+  }
 }
 
 // As NVML, hwloc and the inventory of the host do.
