@@ -3,7 +3,7 @@
 // run, waits, or is an error of the tenant.
 //
 // FUZZES: service/frontend/captured_groups.cc service/frontend/captured_runs.cc
-// service/frontend/posted_call.cc
+// FUZZES: service/frontend/posted_call.cc
 #include <cstring>
 #include <memory>
 

@@ -190,6 +190,18 @@ class GoldenFiles(unittest.TestCase):
         self.assertEqual({path.name for path in (ROOT / "tests/golden").iterdir()}, compared)
 
 
+class FuzzTargets(unittest.TestCase):
+    def test_each_names_files_whose_coverage_counts(self):
+        known = list(sources(".cc", ".h"))
+        for target in sorted((ROOT / "tests/fuzz/targets").glob("*.cc")):
+            comment = [line for line in target.read_text().splitlines() if line.startswith("//")]
+            # run_targets.py reads only lines with this prefix.
+            unread = [line for line in comment if re.match(r"// [\w/*]+/[\w*]+\.(cc|h)\b", line)]
+            self.assertEqual(unread, [], target.name)
+            for pattern in (name for line in comment if line.startswith("// FUZZES: ") for name in line.split()[2:]):
+                self.assertTrue(any(path.match(pattern) for path in known), f"{target.name}: {pattern}")
+
+
 class Sleeps(unittest.TestCase):
     # Files of tests with one thread or process more than the test's, where no event shows what the test waits for.
     # Comments beside the sleeps say why. All others advance a clock, or use tests/unit/eventually.h.
