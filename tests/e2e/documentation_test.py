@@ -83,9 +83,10 @@ class WithAController(unittest.TestCase):
 
     def test_the_example_files_are_valid(self):
         testbed = ROOT / "examples/topologies/paper-testbed.yaml"
-        for file in sorted((ROOT / "examples/topologies").glob("*.yaml")):
-            with self.subTest(file.name):
-                self.assert_valid(file, file)
+        for kind in ("topologies", "tenants"):
+            for file in sorted((ROOT / "examples" / kind).glob("*.yaml")):
+                with self.subTest(file.name):
+                    self.assert_valid(file, file)
         for file in sorted((ROOT / "examples/policies").glob("*.yaml")):
             with self.subTest(file.name):
                 self.assert_valid(file, file, testbed)
