@@ -27,10 +27,12 @@ enum class DeviceChoice : uint8_t {
   kGpu,   // kernels of the tenants run collectives
 };
 
-// The defaults, but no limits of memory.
-inline HostLimits MemoryByMachine() {
+// The defaults, but no limits in bytes.
+inline HostLimits BytesByMachine() {
   HostLimits limits;
-  limits[Resource::kLaneMemory] = limits[Resource::kPlanMemory] = 0;
+  for (size_t r = 0; r < kResources; ++r) {
+    if (kResourceFacts[r].bytes) limits.of[r] = 0;
+  }
   return limits;
 }
 
@@ -62,8 +64,8 @@ struct Config {
   uint32_t skew = 6;
   ChoiceParameters algorithms;
   BufferLimits buffers;
-  // kDescriptors, kMappings: not configurable. Memory 0: a part of the machine's.
-  HostLimits limits = MemoryByMachine();
+  // kDescriptors, kMappings: not configurable. Bytes 0: see LimitsOfMachine.
+  HostLimits limits = BytesByMachine();
   DscpMap dscp = {};
   TransportChoice transport = TransportChoice::kAuto;
   RdmaConfig rdma;

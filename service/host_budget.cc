@@ -65,27 +65,39 @@ void TenantResources::Leave(HostBudget::Holders& holders, const std::string& nam
   if (--holder->second->budgets == 0) holders.erase(holder);
 }
 
+TenantResources::Part TenantResources::PartOf(Resource resource) const {
+  const auto index = static_cast<size_t>(resource);
+  const uint64_t limit = use_->limits[resource];
+  const uint64_t all = use_->held[index];  // Take keeps it ≤ limit
+  if (group_ == nullptr) return {.limit = limit, .held = all};
+  // Half of what the other groups and tenants leave.
+  const uint64_t held = group_->held[index];
+  return {.limit = (limit - (all - held)) / 2, .held = held};
+}
+
 absl::Status TenantResources::Take(Resource resource, uint64_t amount) {
   const auto index = static_cast<size_t>(resource);
   uint64_t& own = tenant_->held[index];
-  uint64_t& all = use_->held[index];
-  // Of the host, or of the group: half of what the other groups and tenants leave.
-  uint64_t limit = use_->limits[resource];
-  uint64_t held = all;  // of it; Take keeps all ≤ limit
-  if (group_ != nullptr) {
-    held = group_->held[index];
-    limit = (limit - (all - held)) / 2;
-  }
+  const auto [limit, held] = PartOf(resource);
   const uint64_t free = limit > held ? limit - held : 0;
   if (amount > free || amount > free - amount || own > free - amount - amount) {
     counters_->refused[index].Add(1);
     return Exhausted(resource, name_, group_name_, own, amount, free, limit);
   }
   own += amount;
-  all += amount;
+  use_->held[index] += amount;
   if (group_ != nullptr) group_->held[index] += amount;
   counters_->held[index].Add(static_cast<int64_t>(amount));
   return absl::OkStatus();
+}
+
+std::optional<uint64_t> TenantResources::Lacking(Resource resource, uint64_t amount) const {
+  const uint64_t own = held(resource);
+  const auto [limit, held] = PartOf(resource);
+  const uint64_t others = held - own;
+  if (others > limit || amount > (limit - others) / 2) return std::nullopt;
+  const uint64_t may_keep = (limit - others) / 2 - amount;
+  return own > may_keep ? own - may_keep : 0;
 }
 
 void TenantResources::Return(Resource resource, uint64_t amount) {
@@ -115,6 +127,10 @@ absl::Status BudgetShare::Take(uint64_t amount) {
   }
   held_ += amount;
   return absl::OkStatus();
+}
+
+std::optional<uint64_t> BudgetShare::Lacking(uint64_t amount) const {
+  return tenant_ != nullptr ? tenant_->Lacking(resource_, amount) : 0;
 }
 
 void BudgetShare::Return(uint64_t amount) {

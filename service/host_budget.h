@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -36,14 +37,16 @@ namespace mccs {
 // By Resource, for all tenants together.
 struct HostLimits {
   std::array<uint64_t, kResources> of = {
-      4096,      // kProcesses
-      65536,     // kCommunicators
-      8192,      // kForming
-      57344,     // kDescriptors
-      61440,     // kMappings
-      8 * kGiB,  // kLaneMemory
-      2 * kGiB,  // kPlanMemory
-      65536,     // kUniqueIds
+      4096,          // kProcesses
+      65536,         // kCommunicators
+      8192,          // kForming
+      57344,         // kDescriptors
+      61440,         // kMappings
+      8 * kGiB,      // kLaneMemory
+      2 * kGiB,      // kPlanMemory
+      65536,         // kUniqueIds
+      8 * kGiB,      // kPinnedMemory
+      65536 * kGiB,  // kMappedBytes: half of the address space of a process
   };
   uint64_t& operator[](Resource resource) { return of[static_cast<size_t>(resource)]; }
   uint64_t operator[](Resource resource) const { return of[static_cast<size_t>(resource)]; }
@@ -102,7 +105,15 @@ class TenantResources {
   static HostBudget::Holder* Join(HostBudget::Holders& holders, const std::string& name);
   static void Leave(HostBudget::Holders& holders, const std::string& name);
 
+  // The amount that the tenant divides with others, all of the host's or the part of its group, and
+  // how much of it is held.
+  struct Part {
+    uint64_t limit = 0;
+    uint64_t held = 0;
+  };
+  Part PartOf(Resource resource) const;
   absl::Status Take(Resource resource, uint64_t amount);
+  std::optional<uint64_t> Lacking(Resource resource, uint64_t amount) const;
   void Return(Resource resource, uint64_t amount);
 
   const std::shared_ptr<HostBudget::Use> use_;
@@ -126,6 +137,9 @@ class BudgetShare {
   // kResourceExhausted: the tenant holds too much, or the host has no more; names tenant, resource,
   // numbers and remedy, and changes nothing.
   absl::Status Take(uint64_t amount = 1);
+  // How much the tenant must return, from any of its shares, before it may take this; 0: nothing.
+  // Absent: all that it holds is not enough.
+  std::optional<uint64_t> Lacking(uint64_t amount) const;
   // REQUIRES: held() ≥ amount.
   void Return(uint64_t amount);
   void ReturnAll() { Return(held_); }

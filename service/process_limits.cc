@@ -21,6 +21,13 @@ constexpr uint64_t kUsualMappings = 65530;  // of Linux
 
 uint64_t Without(uint64_t all, uint64_t own) { return all - std::min(own, all / 4); }
 
+// That this process may lock.
+uint64_t LockableBytes() {
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? std::min<uint64_t>(PhysicalBytes(), limit.rlim_cur) : PhysicalBytes();
+}
+
 // vm.max_map_count
 uint64_t AllowedMappings() {
   std::ifstream file("/proc/sys/vm/max_map_count");
@@ -47,10 +54,13 @@ HostLimits LimitsOfMachine(HostLimits configured) {
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
     configured[Resource::kDescriptors] = Without(descriptors.rlim_cur, kOwnDescriptors);
   configured[Resource::kMappings] = Without(AllowedMappings(), kOwnMappings);
-  if (configured[Resource::kLaneMemory] == 0)
-    configured[Resource::kLaneMemory] = PhysicalBytes() / 2;
-  if (configured[Resource::kPlanMemory] == 0)
-    configured[Resource::kPlanMemory] = PhysicalBytes() / 8;
+  const auto set_default = [&](Resource resource, uint64_t bytes) {
+    if (configured[resource] == 0) configured[resource] = bytes;
+  };
+  set_default(Resource::kLaneMemory, PhysicalBytes() / 2);
+  set_default(Resource::kPlanMemory, PhysicalBytes() / 8);
+  set_default(Resource::kPinnedMemory, LockableBytes() / 2);
+  set_default(Resource::kMappedBytes, HostLimits{}[Resource::kMappedBytes]);
   return configured;
 }
 

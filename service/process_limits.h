@@ -15,8 +15,9 @@ void RaiseLockedMemory();
 void RaiseProcessLimits(Log& log);
 
 // The limits that the system sets to this process, after RaiseProcessLimits and without what it
-// needs for itself. `configured`: for all other resources; memory 0: half of the machine's for
-// lanes, an eighth for plans.
+// needs for itself. `configured`: for all other resources. Bytes 0: half of the machine's memory
+// for lanes, an eighth for plans, half of what this process may lock for NICs to pin, and
+// HostLimits' default of the address space.
 HostLimits LimitsOfMachine(HostLimits configured);
 
 }  // namespace mccs

@@ -12,15 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/physical_memory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 
 namespace mccs {
 namespace {
 
-// A tenant's buffers may pin 1/n of the machine's memory.
-constexpr uint64_t kTenantsPartOfMemory = 2;
 // With less, lanes cannot register their slots, and nothing of a tenant.
 constexpr uint64_t kLeastLockedBytes = 64 * kMiB;
 
@@ -275,9 +272,7 @@ absl::StatusOr<OpenedRdma> OpenRdma(const RdmaConfig& config, const RdmaSurvey& 
   std::vector<std::string> problems;
   RdmaTransportOptions options{.nics = {},
                                .runner = std::move(runner),
-                               .report = [&log](const std::string& line) { log.Warning(line); },
-                               .memory = std::make_unique<MemoryTable>(RegistrationLimits{
-                                   .bytes_per_tenant = PhysicalBytes() / kTenantsPartOfMemory})};
+                               .report = [&log](const std::string& line) { log.Warning(line); }};
   std::vector<std::string> used;
   for (const RdmaPort& port : survey.ports) {
     if (!port.use.has_value()) continue;

@@ -17,8 +17,10 @@ enum class Resource : uint8_t {
   kLaneMemory,     // bytes
   kPlanMemory,     // bytes of plans, built and loaded
   kUniqueIds,      // made here, and no host has joined yet
+  kPinnedMemory,   // bytes of tenants' memory on this host that NICs have registered
+  kMappedBytes,    // of the daemon's address space, for registered buffers
 };
-inline constexpr size_t kResources = 8;
+inline constexpr size_t kResources = 10;
 
 struct ResourceFacts {
   const char* label;   // in metrics
@@ -46,6 +48,9 @@ inline constexpr std::array<ResourceFacts, kResources> kResourceFacts = {{
      true},
     {"unique_ids", "unused unique ids", "use the ids that ncclGetUniqueId returned", "unique_ids",
      nullptr, false},
+    {"pinned_memory", "memory pinned for NICs", "free buffers in host memory", "pinned_memory",
+     nullptr, true},
+    {"mapped_bytes", "address space of buffers", "free buffers", "mapped_bytes", nullptr, true},
 }};
 
 constexpr const ResourceFacts& FactsOf(Resource resource) {

@@ -21,6 +21,8 @@
 
 namespace mccs {
 
+class TenantResources;
+
 // Of a region; never used again.
 using RegionId = StrongInt<struct RegionIdTag, uint64_t>;
 
@@ -94,6 +96,10 @@ class Region {
   // Expires with the region.
   std::weak_ptr<const void> alive() const { return alive_; }
 
+  // In whose part of the host's budget the memory is (service/host_budget.h); null: in none.
+  void SetBudget(std::weak_ptr<TenantResources> budget) { budget_ = std::move(budget); }
+  std::shared_ptr<TenantResources> budget() const { return budget_.lock(); }
+
   // The mapper calls these to populate page tables in pieces, and to release them in pieces after
   // the last use, each about a millisecond of work. Without them, the first uses and the destructor
   // take longer. THREAD: the mapper's.
@@ -120,6 +126,8 @@ class Region {
   UniqueFd dma_buf_descriptor_;
   std::string no_dma_buf_;
   const std::shared_ptr<const char> alive_ = std::make_shared<char>();
+  // Weak: a mapper's thread may destroy the region, and only the engine the budget.
+  std::weak_ptr<TenantResources> budget_;
   const RegionId id_;
   const RegionKind kind_;
   std::byte* const address_;

@@ -22,24 +22,26 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
         " with mccsd over all its processes, which is its limit; communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
-  BudgetShare mapping(std::move(budget), Resource::kMappings);
+  BudgetShare mapping(budget, Resource::kMappings);
   MCCS_RETURN_IF_ERROR(mapping.Take());
   std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);
-  return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant,
-                                          std::move(counters), std::move(account),
-                                          std::move(mapping)));
+  return absl::WrapUnique(new BufferShare(
+      use_, tenant, limits_.mapped_bytes_per_tenant, std::move(counters), std::move(account),
+      std::move(mapping), BudgetShare(std::move(budget), Resource::kMappedBytes)));
 }
 
 BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,
                          uint64_t bytes_limit, std::shared_ptr<TenantCounters> counters,
-                         std::shared_ptr<TenantAccount> account, BudgetShare mapping)
+                         std::shared_ptr<TenantAccount> account, BudgetShare mapping,
+                         BudgetShare mapped_bytes)
     : use_(std::move(use)),
       tenant_(std::move(tenant)),
       bytes_limit_(bytes_limit),
       counters_(std::move(counters)),
       counted_(counters_->buffers),
       account_(std::move(account)),
-      mapping_(std::move(mapping)) {
+      mapping_(std::move(mapping)),
+      mapped_bytes_(std::move(mapped_bytes)) {
   ++use_->tenants[tenant_].buffers;
 }
 
@@ -59,6 +61,7 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
         " are registered, ", FormatBytes(bytes), " were requested, the limit is ",
         FormatBytes(bytes_limit_), "; free buffers, or raise the limit in mccsd's configuration"));
   }
+  MCCS_RETURN_IF_ERROR(mapped_bytes_.Take(bytes));
   bytes_ = bytes;
   own.bytes += bytes;
   counters_->buffer_bytes.Add(static_cast<int64_t>(bytes));

@@ -1,7 +1,7 @@
 // Limits on the daemon's address space that tenants use for their buffers. Every buffer is a
-// mapping, and the kernel allows a process about 65,530 of them (vm.max_map_count); one tenant must
-// not use them all. The controller's quotas of Tenants apply in addition
-// (service/tenant_ledger.h).
+// mapping, and the kernel allows a process about 65,530 of them (vm.max_map_count) and 128 TiB of
+// addresses; one tenant must not use them all. The host's budget (service/host_budget.h) and the
+// controller's quotas of Tenants (service/tenant_ledger.h) apply in addition.
 //
 // OWNER: the Daemon. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
@@ -47,8 +47,8 @@ class BufferQuota {
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
-  // Adds a buffer of `tenant`, whose process has `account` (null: no quotas) and `budget` (null:
-  // mappings are not counted). kResourceExhausted names the exceeded limit and the remedy.
+  // Adds a buffer of `tenant`, whose process has `account` (null: no quotas) and `budget` (null: it
+  // is not in the host's budget). kResourceExhausted names the exceeded limit and the remedy.
   absl::StatusOr<std::unique_ptr<BufferShare>> Take(
       const std::string& tenant, std::shared_ptr<TenantAccount> account = nullptr,
       std::shared_ptr<TenantResources> budget = nullptr);
@@ -83,7 +83,7 @@ class BufferShare {
   friend class BufferQuota;
   BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit,
               std::shared_ptr<TenantCounters> counters, std::shared_ptr<TenantAccount> account,
-              BudgetShare mapping);
+              BudgetShare mapping, BudgetShare mapped_bytes);
 
   const std::shared_ptr<BufferQuota::Use> use_;
   const std::string tenant_;
@@ -92,6 +92,7 @@ class BufferShare {
   const GaugeShare counted_;
   const std::shared_ptr<TenantAccount> account_;
   const BudgetShare mapping_;
+  BudgetShare mapped_bytes_;
   uint64_t bytes_ = 0;
   uint64_t memory_bytes_ = 0;
 };

@@ -55,6 +55,7 @@ absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
   --pending_whole_;
   MCCS_RETURN_IF_ERROR(pending.mapping->status);
   std::unique_ptr<Region> memory = std::move(pending.mapping->memory);
+  memory->SetBudget(budget_);
   const uint64_t bytes = memory->bytes();
   absl::Status within = pending.share->AddBytes(bytes);
   if (within.ok()) within = pending.share->AddMemory(bytes);
@@ -85,6 +86,7 @@ absl::StatusOr<BufferId> BufferRegistry::Reserve(uint64_t bytes) {
                         quota_.Take(owner_.tenant, nullptr, budget_));
   MCCS_RETURN_IF_ERROR(share->AddBytes(bytes));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRange> range, mapper_.Reserve(bytes));
+  range->SetBudget(budget_);
   buffers_[id].chunks =
       std::make_unique<ChunkedBuffer>(mapper_, owner_, std::move(range), std::move(share));
   return id;

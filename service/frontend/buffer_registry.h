@@ -27,7 +27,8 @@ namespace mccs {
 
 class BufferRegistry {
  public:
-  // `account`: of the process; null: no quotas. `budget`: likewise; null: mappings are not counted.
+  // `account`: of the process; null: no quotas. `budget`: likewise; null: buffers are not in
+  // the host's budget.
   // LIFETIME: device and quota outlive the registry.
   BufferRegistry(Device& device, BufferQuota& quota, std::string tenant,
                  std::shared_ptr<TenantAccount> account = nullptr, pid_t process = 0,

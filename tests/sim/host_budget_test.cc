@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <deque>
 #include <string>
+#include <vector>
 
 #include "tests/sim/scenario.h"
 
@@ -77,6 +80,43 @@ TEST_F(SimHostBudget, CommunicatorsReturnWhenTheirProcessEnds) {
   ASSERT_TRUE(world.RunUntil([&] { return world.host(0).daemon().communicators() == 1; }));
   SimTenant& next = Process(world, 0, "red");
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Form(world, {&next}), "") << i;
+}
+
+// Users without a Tenant pin no more together than one tenant may. What a tenant may not pin is
+// copied.
+TEST_F(SimHostBudget, MemoryPinnedByManyUsersLeavesRoomForATenant) {
+  if (std::getenv("MCCS_SIM_DEVICE") != nullptr) GTEST_SKIP() << "memory on GPUs is not pinned";
+  SimWorldOptions options = Options(2, Resource::kPinnedMemory, 8 * kMiB);
+  options.verbs = FakeVerbsOptions{};
+  SimWorld world(options);
+  constexpr uint64_t kBytes = 1 * kMiB;  // of each of two buffers
+  std::deque<SimJob> jobs;
+  const auto run = [&](const std::string& tenant) {
+    SimJob& job = jobs.emplace_back(world, std::vector<int>{0, 1}, kBytes, tenant);
+    ASSERT_TRUE(job.Form());
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(job.Run(OpKind::kAllReduce, kBytes / sizeof(float)), "") << tenant;
+    }
+  };
+  const auto refused = [&](int host, const std::string& tenant) {
+    const auto counters = world.host(host).daemon().counters()->Of(tenant);
+    return counters->refused[static_cast<size_t>(Resource::kPinnedMemory)].value();
+  };
+  const auto pinned = [&](int host) {
+    return world.host(host).daemon().held(Resource::kPinnedMemory);
+  };
+  for (const char* user : {"uid 1000", "uid 2000", "uid 3000"}) run(user);
+  for (int h = 0; h < 2; ++h) {
+    EXPECT_GT(pinned(h), 0u);
+    EXPECT_LE(pinned(h), 4 * kMiB);
+    EXPECT_GT(refused(h, "uid 3000"), 0u);
+  }
+  run("red");
+  for (int h = 0; h < 2; ++h) EXPECT_EQ(refused(h, "red"), 0u);
+  for (SimJob& job : jobs) {
+    for (int r = 0; r < job.ranks(); ++r) job.tenant(r).Kill();
+  }
+  EXPECT_TRUE(world.RunUntil([&] { return pinned(0) == 0 && pinned(1) == 0; }, 60 * kNsPerSec));
 }
 
 // Each of them fails its own communicator on all hosts, with the reason of the host that lacks it.

@@ -12,6 +12,7 @@ namespace mccs {
 
 RegisteredMemory::~RegisteredMemory() {
   tokens_.push_back(std::move(share_));
+  tokens_.push_back(std::move(pin_));
   domain_->jobs().Destroy(domain_->tenant(), std::move(verbs_), std::move(tokens_));
 }
 
@@ -31,24 +32,32 @@ absl::Status NoDmaBuf(const Region& region) {
 
 }  // namespace
 
-// Counts in the usage of a NIC, and of a tenant unless that is null, until it is destroyed.
+// Counts in the usage of a NIC until it is destroyed.
 struct MemoryTable::Share {
-  Share(std::shared_ptr<Usage> its_usage, std::shared_ptr<uint64_t> its_tenant, uint64_t its_bytes)
-      : usage(std::move(its_usage)), tenant(std::move(its_tenant)), bytes(its_bytes) {
+  Share(std::shared_ptr<Usage> its_usage, uint64_t its_bytes)
+      : usage(std::move(its_usage)), bytes(its_bytes) {
     ++usage->regions;
     usage->bytes += bytes;
-    if (tenant != nullptr) *tenant += bytes;
   }
   ~Share() {
     --usage->regions;
     usage->bytes -= bytes;
-    if (tenant != nullptr) *tenant -= bytes;
   }
   Share(const Share&) = delete;
 
   const std::shared_ptr<Usage> usage;
-  const std::shared_ptr<uint64_t> tenant;
   const uint64_t bytes;
+};
+
+// A part of the budget. May outlive the table.
+struct MemoryTable::Pin {
+  Pin(BudgetShare its_share, std::shared_ptr<uint64_t> its_retries)
+      : share(std::move(its_share)), retries(std::move(its_retries)) {}
+  ~Pin() { ++*retries; }
+  Pin(const Pin&) = delete;
+
+  const BudgetShare share;
+  const std::shared_ptr<uint64_t> retries;
 };
 
 std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
@@ -56,7 +65,7 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
                                                    Waiter& waiter) {
   std::shared_ptr<RegisteredMemory>& known = regions_[region.id()][domain.get()];
   const bool retries =
-      known != nullptr && known->refused_at_.has_value() && *known->refused_at_ != retries_;
+      known != nullptr && known->refused_at_.has_value() && *known->refused_at_ != *retries_;
   if (known == nullptr || retries) {
     std::shared_ptr<RegisteredMemory> started = Start(region, domain);
     regions_[region.id()][domain.get()] = started;  // Start may have evicted others
@@ -64,9 +73,8 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Use(const Region& region,
     return started;
   }
   if (known->last_use_ != 0) {
-    by_use_.erase(known->last_use_);
-    known->last_use_ = ++uses_;
-    by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+    Unlist(*known);
+    List(region.id(), *known);
   }
   if (known->pending()) waiting_.insert(&waiter);
   return known;
@@ -77,29 +85,22 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
   auto memory = std::make_shared<RegisteredMemory>(domain);
   memory->memory_ = MemoryOf(region);
   const bool is_tenants = region.kind() == RegionKind::kTenant;
-  memory->is_counted_ = is_tenants && region.is_mapped();
   const Region::DmaBuf* const dma_buf = region.dma_buf();
   if (!region.is_mapped() && dma_buf == nullptr) {
     memory->status_ = NoDmaBuf(region);
     return memory;
   }
-  if (absl::Status room = MakeRoom(region, *domain, memory->memory_.bytes); !room.ok()) {
+  absl::Status room = MakeRoom(*domain, memory->memory_.bytes);
+  if (room.ok() && is_tenants && region.is_mapped()) room = TakePin(region, *memory);
+  if (!room.ok()) {
     memory->status_ = std::move(room);
-    memory->refused_at_ = retries_;
+    memory->refused_at_ = *retries_;
     return memory;
   }
   std::shared_ptr<Usage>& usage = usage_[&domain->nic()];
   if (usage == nullptr) usage = std::make_shared<Usage>();
-  std::shared_ptr<uint64_t> tenant;
-  if (memory->is_counted_) {
-    absl::erase_if(tenants_, [](const auto& entry) { return entry.second.use_count() == 1; });
-    std::shared_ptr<uint64_t>& bytes = tenants_[domain->tenant()];
-    if (bytes == nullptr) bytes = std::make_shared<uint64_t>(0);
-    tenant = bytes;
-  }
-  memory->share_ = std::make_shared<Share>(usage, std::move(tenant), memory->memory_.bytes);
-  memory->last_use_ = ++uses_;
-  by_use_.emplace(uses_, std::pair(region.id(), domain.get()));
+  memory->share_ = std::make_shared<Share>(usage, memory->memory_.bytes);
+  List(region.id(), *memory);
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<MemoryRegion>>>();
   MemoryToRegister wanted{.address = memory->memory_.base, .bytes = memory->memory_.bytes};
   if (dma_buf != nullptr) {
@@ -123,21 +124,39 @@ std::shared_ptr<RegisteredMemory> MemoryTable::Start(const Region& region,
           memory->verbs_ = *std::move(*made);
         } else {
           memory->share_.reset();
-          if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
+          memory->pin_.reset();
+          Unlist(*memory);
         }
         for (Waiter* const waiter : std::exchange(waiting_, {})) waiter->OnRegistered();
       });
   return memory;
 }
 
-absl::Status MemoryTable::MakeRoom(const Region& region, const PairDomain& domain, uint64_t bytes) {
+void MemoryTable::List(RegionId id, RegisteredMemory& memory) {
+  memory.last_use_ = ++uses_;
+  const std::pair key(id, memory.domain_.get());
+  by_use_.emplace(uses_, key);
+  if (memory.tenant_ != nullptr) memory.tenant_->registrations.emplace(uses_, key);
+}
+
+void MemoryTable::Unlist(RegisteredMemory& memory) {
+  if (memory.last_use_ == 0) return;
+  by_use_.erase(memory.last_use_);
+  if (memory.tenant_ != nullptr) memory.tenant_->registrations.erase(memory.last_use_);
+  memory.last_use_ = 0;
+}
+
+absl::Status MemoryTable::MakeRoom(const PairDomain& domain, uint64_t bytes) {
   const VerbsNic& nic = domain.nic();
   for (;;) {
     const Usage usage = UsageOf(nic);
     if (usage.regions < limits_.regions_per_nic && usage.bytes + bytes <= limits_.bytes_per_nic) {
-      break;
+      return absl::OkStatus();
     }
-    if (!EvictOne([&](const RegisteredMemory& known) { return &known.domain_->nic() == &nic; })) {
+    const auto is_of_nic = [&](const RegisteredMemory& known) {
+      return &known.domain_->nic() == &nic;
+    };
+    if (EvictOne(by_use_, is_of_nic) == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("RDMA device ", nic.attributes().device, ": cannot register ",
                        FormatBytes(bytes), " more, with ", usage.regions, " regions of ",
@@ -145,31 +164,52 @@ absl::Status MemoryTable::MakeRoom(const Region& region, const PairDomain& domai
                        " of ", FormatBytes(limits_.bytes_per_nic), " are allowed"));
     }
   }
-  if (region.kind() != RegionKind::kTenant || !region.is_mapped()) return absl::OkStatus();
-  const std::string& tenant = domain.tenant();
-  while (BytesOf(tenant) + bytes > limits_.bytes_per_tenant) {
-    const auto is_counted = [&](const RegisteredMemory& known) {
-      return known.is_counted_ && known.domain_->tenant() == tenant;
-    };
-    if (EvictOne(is_counted)) continue;
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "RDMA device ", nic.attributes().device, ": cannot register ", FormatBytes(bytes),
-        " more for Tenant \"", tenant, "\", with ", FormatBytes(BytesOf(tenant)),
-        " in use; at most ", FormatBytes(limits_.bytes_per_tenant), " are allowed"));
+}
+
+absl::Status MemoryTable::TakePin(const Region& region, RegisteredMemory& memory) {
+  const std::shared_ptr<TenantResources> budget = region.budget();
+  if (budget == nullptr) return absl::OkStatus();
+  absl::erase_if(tenants_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<PinningTenant>& known = tenants_[budget->name()];
+  std::shared_ptr<PinningTenant> tenant = known.lock();
+  if (tenant == nullptr) known = tenant = std::make_shared<PinningTenant>();
+  BudgetShare share(budget, Resource::kPinnedMemory);
+  const uint64_t bytes = memory.memory_.bytes;
+  if (absl::Status taken = share.Take(bytes); !taken.ok()) {
+    if (const std::optional<uint64_t> lacking = share.Lacking(bytes)) Unpin(*tenant, *lacking);
+    return taken;
   }
+  memory.tenant_ = std::move(tenant);
+  memory.pin_ = std::make_shared<Pin>(std::move(share), retries_);
   return absl::OkStatus();
 }
 
-// Forgets one of the least recently used regions, if nothing uses it.
-bool MemoryTable::EvictOne(const std::function<bool(const RegisteredMemory&)>& may_end) {
+// Their pages stay pinned until the driver has ended them, so a tenant cannot get more by evictions
+// that wait. A region that was refused has room only then.
+void MemoryTable::Unpin(PinningTenant& tenant, uint64_t bytes) {
+  if (!tenant.evicted.expired()) return;
+  const auto all_evicted = std::make_shared<char>();
+  tenant.evicted = all_evicted;
+  uint64_t unpinned = 0;
+  for (int i = 0; i < kEvictedAtOnce && unpinned < bytes; ++i) {
+    const std::shared_ptr<RegisteredMemory> evicted = EvictOne(tenant.registrations);
+    if (evicted == nullptr) return;
+    evicted->tokens_.push_back(all_evicted);
+    unpinned += evicted->memory_.bytes;
+  }
+}
+
+std::shared_ptr<RegisteredMemory> MemoryTable::EvictOne(
+    const RegistrationsByUse& among, const std::function<bool(const RegisteredMemory&)>& may_end) {
   int left = kCheckedPerEviction;
-  for (const auto& [use, key] : by_use_) {
-    if (left-- == 0) return false;
+  for (const auto& [use, key] : among) {
+    if (left-- == 0) return nullptr;
     const auto [id, domain] = key;
     const auto by_domain = regions_.find(id);
     const std::shared_ptr<RegisteredMemory> memory = by_domain->second.at(domain);
     constexpr long kUnused = 2;  // here and in the table
-    if (!memory->ready() || memory.use_count() != kUnused || !may_end(*memory)) continue;
+    if (!memory->ready() || memory.use_count() != kUnused) continue;
+    if (may_end != nullptr && !may_end(*memory)) continue;
     End(memory);
     memory->share_.reset();
     const auto tokens = std::make_shared<Tokens>();
@@ -179,22 +219,22 @@ bool MemoryTable::EvictOne(const std::function<bool(const RegisteredMemory&)>& m
     of_region.push_back(tokens);
     by_domain->second.erase(domain);
     if (by_domain->second.empty()) regions_.erase(by_domain);
-    return true;
+    return memory;
   }
-  return false;
+  return nullptr;
 }
 
 // The table knows it no longer. Windows that are bound to it are its users.
 void MemoryTable::End(const std::shared_ptr<RegisteredMemory>& memory) {
   RetryRefused();
-  if (memory->last_use_ != 0) by_use_.erase(std::exchange(memory->last_use_, 0));
+  Unlist(*memory);
   for (const std::weak_ptr<WindowBinding>& known : std::exchange(memory->bindings_, {})) {
     if (const std::shared_ptr<WindowBinding> binding = known.lock()) binding->Revoke();
   }
 }
 
 void MemoryTable::RetryRefused() {
-  ++retries_;
+  ++*retries_;
   for (Waiter* const waiter : std::exchange(awaiting_room_, {})) waiter->OnRegistered();
 }
 
@@ -212,11 +252,6 @@ void MemoryTable::Forget(const Region& region, std::shared_ptr<void> token) {
     memory->tokens_.push_back(token);
     End(memory);
   }
-}
-
-uint64_t MemoryTable::BytesOf(const std::string& tenant) const {
-  const auto found = tenants_.find(tenant);
-  return found == tenants_.end() ? 0 : *found->second;
 }
 
 MemoryTable::Usage MemoryTable::UsageOf(const VerbsNic& nic) const {

@@ -11,6 +11,11 @@
 // A region is forgotten when it ends, or when a limit is reached and nothing uses it. Requests in
 // flight, and windows that are bound to it, are users: the NIC never loses memory that it works on.
 //
+// Registered memory of the host is pinned: the kernel allocates and keeps all of its pages. What
+// tenants pin is in the host's budget (Resource::kPinnedMemory), with each NIC again, from the
+// start of a registration until the driver has ended it. That is not slots and staging memory, to
+// which other limits apply, and not memory on GPUs, of which nothing is pinned on the host.
+//
 // OWNER: the RdmaTransport. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
 #define MCCS_SERVICE_TRANSPORT_RDMA_REGISTERED_MEMORY_H_
@@ -29,6 +34,7 @@
 #include "absl/status/status.h"
 #include "base/address_range.h"
 #include "service/device/region.h"
+#include "service/host_budget.h"
 #include "service/transport/lane_identity.h"
 #include "service/transport/rdma/pair_domain.h"
 #include "service/transport/rdma/verbs.h"
@@ -36,6 +42,16 @@
 namespace mccs {
 
 class WindowBinding;
+
+// Registrations, the least recently used one first.
+using RegistrationsByUse = std::map<uint64_t, std::pair<RegionId, PairDomain*>>;
+
+// A tenant whose memory is pinned.
+struct PinningTenant {
+  RegistrationsByUse registrations;
+  // Of those that were evicted for another one; expired: the driver has ended them all.
+  std::weak_ptr<void> evicted;
+};
 
 class RegisteredMemory {
  public:
@@ -64,22 +80,18 @@ class RegisteredMemory {
   std::unique_ptr<MemoryRegion> verbs_;
   AddressRange memory_;
   std::vector<std::weak_ptr<WindowBinding>> bindings_;
-  std::shared_ptr<void> share_;  // of the limits
-  bool is_counted_ = false;      // for RegistrationLimits::bytes_per_tenant
+  std::shared_ptr<void> share_;            // of the NIC's limits
+  std::shared_ptr<void> pin_;              // null: it is not in the budget
+  std::shared_ptr<PinningTenant> tenant_;  // likewise
   // MemoryTable::retries_ when a limit was reached; nothing: none was.
   std::optional<uint64_t> refused_at_;
   std::vector<std::shared_ptr<void>> tokens_;
   uint64_t last_use_ = 0;  // key in MemoryTable::by_use_; 0: not there, as without registration
 };
 
-// Registered memory of the host is pinned: the kernel allocates and keeps all of its pages.
 struct RegistrationLimits {
   uint64_t regions_per_nic = uint64_t{1} << 16;
   uint64_t bytes_per_nic = uint64_t{1} << 42;
-  // Of a tenant's allocations that the daemon has mapped, on all NICs. Not counted: slots and
-  // staging memory, to which other limits apply; memory on GPUs, of which nothing is pinned on the
-  // host.
-  uint64_t bytes_per_tenant = uint64_t{1} << 40;
 };
 
 class MemoryTable {
@@ -122,8 +134,6 @@ class MemoryTable {
     uint64_t bytes = 0;
   };
   Usage UsageOf(const VerbsNic& nic) const;
-  // Those that count for RegistrationLimits::bytes_per_tenant.
-  uint64_t BytesOf(const std::string& tenant) const;
 
  protected:
   // The part of a region that is registered.
@@ -134,28 +144,42 @@ class MemoryTable {
  private:
   // Eviction looks at so many regions, the least recently used ones, at a time.
   static constexpr int kCheckedPerEviction = 64;
+  // And at most so many end for a tenant's next one.
+  static constexpr int kEvictedAtOnce = 16;
 
   // Kept until a registration has ended.
   using Tokens = std::vector<std::shared_ptr<void>>;
   using ByDomain = absl::flat_hash_map<PairDomain*, std::shared_ptr<RegisteredMemory>>;
   struct Share;
+  struct Pin;
 
   std::shared_ptr<RegisteredMemory> Start(const Region& region,
                                           const std::shared_ptr<PairDomain>& domain);
-  absl::Status MakeRoom(const Region& region, const PairDomain& domain, uint64_t bytes);
-  bool EvictOne(const std::function<bool(const RegisteredMemory&)>& may_end);
+  absl::Status MakeRoom(const PairDomain& domain, uint64_t bytes);
+  // Takes what a tenant's memory needs of the budget.
+  absl::Status TakePin(const Region& region, RegisteredMemory& memory);
+  // Ends registrations of the tenant that are not used, to unpin `bytes`.
+  void Unpin(PinningTenant& tenant, uint64_t bytes);
+  // One of these that is not used, ended except for what the result holds; null: there is none.
+  std::shared_ptr<RegisteredMemory> EvictOne(
+      const RegistrationsByUse& among,
+      const std::function<bool(const RegisteredMemory&)>& may_end = nullptr);
   void End(const std::shared_ptr<RegisteredMemory>& memory);
+  // In the lists by use.
+  void List(RegionId id, RegisteredMemory& memory);
+  void Unlist(RegisteredMemory& memory);
 
   const RegistrationLimits limits_;
   absl::flat_hash_map<RegionId, ByDomain> regions_;
   // Of regions that have not ended: the tokens of registrations that were evicted.
   absl::flat_hash_map<RegionId, std::vector<std::weak_ptr<Tokens>>> evicted_;
-  // Those that are registered or will be, oldest first.
-  std::map<uint64_t, std::pair<RegionId, PairDomain*>> by_use_;
+  RegistrationsByUse by_use_;  // those that are registered or will be
   uint64_t uses_ = 0;
-  uint64_t retries_ = 0;  // grows when a region that was refused may have room
+  // Grows when a region that was refused may have room.
+  const std::shared_ptr<uint64_t> retries_ = std::make_shared<uint64_t>(0);
   absl::flat_hash_map<const VerbsNic*, std::shared_ptr<Usage>> usage_;
-  absl::flat_hash_map<std::string, std::shared_ptr<uint64_t>> tenants_;  // bytes
+  // By TenantResources::name, in use by their registrations.
+  absl::flat_hash_map<std::string, std::weak_ptr<PinningTenant>> tenants_;
   absl::flat_hash_set<Waiter*> waiting_;
   absl::flat_hash_set<Waiter*> awaiting_room_;
 };

@@ -70,6 +70,33 @@ TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
   EXPECT_EQ(budget.held(Resource::kMappings), 0u);
 }
 
+TEST(BufferQuota, AllTenantsTogetherLeaveAddressSpaceFree) {
+  HostLimits limits;
+  limits[Resource::kMappedBytes] = 1000;
+  HostBudget budget(limits);
+  BufferQuota quota({});
+  Shares shares;
+  const auto take = [&](const std::string& tenant, uint64_t bytes) -> absl::Status {
+    auto share =
+        quota.Take(tenant, nullptr, budget.Of(tenant, "", std::make_shared<TenantCounters>()));
+    if (!share.ok()) return share.status();
+    absl::Status status = (*share)->AddBytes(bytes);
+    if (status.ok()) shares.push_back(*std::move(share));
+    return status;
+  };
+  EXPECT_TRUE(take("blue", 500).ok());
+  const absl::Status refused = take("blue", 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("too much address space of buffers on this host: tenant blue has 500 B"));
+  EXPECT_THAT(refused.message(), HasSubstr("limits.mapped_bytes in mccsd's configuration"));
+  EXPECT_TRUE(take("red", 250).ok());
+  EXPECT_FALSE(take("red", 1).ok());
+  EXPECT_EQ(budget.held(Resource::kMappedBytes), 750u) << "a refused buffer holds nothing";
+  shares.clear();
+  EXPECT_EQ(budget.held(Resource::kMappedBytes), 0u);
+}
+
 TEST(BufferQuota, AShareMayOutliveTheQuota) {
   DaemonCounters counters;
   auto quota = std::make_unique<BufferQuota>(BufferLimits{.mapped_bytes_per_tenant = 5}, &counters);

@@ -55,6 +55,17 @@ TEST_F(BufferRegistryTest, ResolvesRangesInside) {
   EXPECT_TRUE(Check(id->value(), 1000, 0).ok());
 }
 
+TEST_F(BufferRegistryTest, MemoryIsInTheBudgetOfItsProcess) {
+  const uint32_t id = Register(1000)->value();
+  const auto hold = registry_->Resolve({.id = id, .reserved = 0, .offset = 0}, 1, 1);
+  ASSERT_NE((*hold)->budget(), nullptr);
+  EXPECT_EQ((*hold)->budget()->name(), "blue");
+  EXPECT_EQ(budget_.held(Resource::kMappedBytes), 1000u);
+  // A buffer that is used stays in it, although its process has ended.
+  registry_.reset();
+  EXPECT_NE((*hold)->budget(), nullptr);
+}
+
 TEST_F(BufferRegistryTest, RejectsRangesOutside) {
   const uint32_t id = Register(1000)->value();
   const uint64_t huge = std::numeric_limits<uint64_t>::max();

@@ -176,6 +176,9 @@ TEST_F(ChunkedBufferTest, ReservationsAreBounded) {
   EXPECT_FALSE(registry_.Reserve(0).ok());
   EXPECT_FALSE(registry_.Reserve(4097).ok());
   EXPECT_EQ(budget_.held(Resource::kMappings), 1u);
+  EXPECT_EQ(budget_.held(Resource::kMappedBytes), kRange) << "also where nothing is mapped";
+  ASSERT_TRUE(Map(0).ok());
+  EXPECT_NE((*Resolve(0, 1))->budget(), nullptr);
 }
 
 TEST_F(ChunkedBufferTest, RemovedChunksInUseAreBounded) {

@@ -61,7 +61,7 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
       "  rules: [{calls: [all_reduce], algorithm: tree, max_bytes: 8KiB}]\n"
       "tenants_file: /var/lib/mccs/tenants.table\n"
       "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB, communicators: 500, "
-      "lane_memory: 3GiB}\n"
+      "lane_memory: 3GiB, pinned_memory: 7GiB, mapped_bytes: 1TiB}\n"
       "dscp: {5: 40, 7: 46}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
@@ -85,6 +85,8 @@ TEST_F(ServiceConfigTest, ReadsAllFields) {
   EXPECT_EQ(config->limits[Resource::kForming], HostLimits{}[Resource::kForming]);
   EXPECT_EQ(config->limits[Resource::kLaneMemory], 3 * kGiB);
   EXPECT_EQ(config->limits[Resource::kPlanMemory], 0u) << "by the machine";
+  EXPECT_EQ(config->limits[Resource::kPinnedMemory], 7 * kGiB);
+  EXPECT_EQ(config->limits[Resource::kMappedBytes], 1024 * kGiB);
   EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
   EXPECT_EQ(config->dscp, (DscpMap{0, 0, 0, 0, 0, 40, 0, 46}));
 }

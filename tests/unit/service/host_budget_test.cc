@@ -110,6 +110,29 @@ TEST_F(HostBudgetTest, ARefusalHasNumbersAndRemedyAndChangesNothing) {
   EXPECT_THAT(descriptors.Take(~uint64_t{0}).message(), HasSubstr("LimitNOFILE"));
 }
 
+// An owner of unused objects returns so much of them.
+TEST_F(HostBudgetTest, SaysHowMuchATenantMustReturn) {
+  BudgetShare other(Of("blue"), Resource::kCommunicators);
+  ASSERT_TRUE(other.Take(20).ok());
+  for (const char* group : {"", "users"}) {
+    SCOPED_TRACE(group);
+    BudgetShare share(Of("red", group), Resource::kCommunicators);
+    const uint64_t most = TakeAll(share);  // half of 80, or of 40
+    EXPECT_EQ(most, *group == 0 ? 40u : 20u);
+    for (uint64_t amount : {uint64_t{1}, uint64_t{7}, most}) {
+      EXPECT_EQ(share.Lacking(amount), amount);
+      share.Return(amount - 1);
+      EXPECT_EQ(share.Lacking(amount), 1u);
+      EXPECT_FALSE(share.Take(amount).ok());
+      share.Return(1);
+      EXPECT_EQ(share.Lacking(amount), 0u);
+      EXPECT_TRUE(share.Take(amount).ok());
+    }
+    EXPECT_EQ(share.Lacking(most + 1), std::nullopt);
+    EXPECT_EQ(share.Lacking(~uint64_t{0}), std::nullopt);
+  }
+}
+
 TEST_F(HostBudgetTest, CountsByTenant) {
   {
     BudgetShare share(Of("red"), Resource::kCommunicators);
@@ -135,6 +158,7 @@ TEST_F(HostBudgetTest, ShareMovesAndMayOutliveTheBudget) {
 
 TEST_F(HostBudgetTest, WithoutABudgetNothingIsLimited) {
   BudgetShare share(nullptr, Resource::kMappings);
+  EXPECT_EQ(share.Lacking(~uint64_t{0}), 0u);
   EXPECT_TRUE(share.Take(~uint64_t{0}).ok());
 }
 
@@ -150,7 +174,9 @@ TEST_F(HostBudgetTest, SumsAgreeForRandomTenants) {
   for (int step = 0; step < 10000; ++step) {
     BudgetShare& share = shares[random() % shares.size()];
     if (random() % 3 > 0) {
-      (void)share.Take(random() % 8);
+      const uint64_t amount = 1 + random() % 7;
+      const bool lacks = share.Lacking(amount) != 0;
+      ASSERT_EQ(share.Take(amount).ok(), !lacks);
     } else {
       share.Return(random() % (share.held() + 1));
     }

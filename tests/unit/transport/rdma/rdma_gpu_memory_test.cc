@@ -38,7 +38,6 @@ class RdmaGpuMemoryTest : public RdmaWorld {
   // With room for the slots, which are part of ProcessMemory.
   static RegistrationLimits Limits(RegistrationLimits limits) {
     limits.bytes_per_nic = kTestLimits.bytes_per_nic;
-    limits.bytes_per_tenant = kTestLimits.bytes_per_tenant;
     return limits;
   }
   bool RunUntilLanded(const Lane& lane, SliceNumber n) {
@@ -214,16 +213,21 @@ TEST_F(RdmaGpuMemoryTest, RegionsThatAreNotRegisteredDoNotHideThoseThatAre) {
 }
 
 // The kernel pins pages of the host only.
-TEST_F(RdmaGpuMemoryTest, OnlyMemoryOfTheHostCountsAgainstTheTenantsLimit) {
-  Start(2, {}, {.bytes_per_tenant = kBytes});
+TEST_F(RdmaGpuMemoryTest, OnlyMemoryOfTheHostCountsAsPinned) {
+  Start(2);
   Lane& lane = Open(0, 1);
-  const GpuMemoryOfTest buffer(Filled(kBytes, 0)), second(Filled(kBytes, 0));
-  const OwnedMemory host_memory(Filled(kBytes, 0)), more(Filled(kBytes, 0));
+  HostBudget budget(PinnedMemory(3 * kBytes));
+  const auto red = Of(budget, "red");
+  GpuMemoryOfTest buffer(Filled(kBytes, 0)), second(Filled(kBytes, 0));
+  OwnedMemory host_memory(Filled(kBytes, 0)), more(Filled(kBytes, 0));
+  for (Region* region : std::vector<Region*>{&buffer, &second, &host_memory, &more})
+    region->SetBudget(red);
   ASSERT_TRUE(Reach(*lane.send, buffer).ok());
   ASSERT_TRUE(Reach(*lane.send, second).ok());
-  EXPECT_EQ(host(0).memory().BytesOf(kTenant), 0u);
+  EXPECT_EQ(budget.held(Resource::kPinnedMemory), 0u);
   ASSERT_TRUE(Reach(*lane.send, host_memory).ok());
   const auto held = lane.send->Reach(host_memory);
+  EXPECT_EQ(budget.held(Resource::kPinnedMemory), kBytes);
   EXPECT_FALSE(Reach(*lane.send, more).ok());
   EXPECT_TRUE(lane.send->Reach(buffer).ok()) << "it is not evicted for memory of the host";
 }

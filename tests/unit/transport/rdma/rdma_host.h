@@ -14,8 +14,7 @@ namespace mccs {
 
 // Of ProcessMemory, for each of several tenants.
 inline constexpr uint64_t kRegisteredBytes = uint64_t{1} << 52;
-inline constexpr RegistrationLimits kTestLimits = {.bytes_per_nic = kRegisteredBytes,
-                                                   .bytes_per_tenant = kRegisteredBytes};
+inline constexpr RegistrationLimits kTestLimits = {.bytes_per_nic = kRegisteredBytes};
 
 // Memory: MemoryTable or derived from it.
 template <typename Memory = MemoryTable>

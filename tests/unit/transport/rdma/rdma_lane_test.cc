@@ -113,8 +113,8 @@ TEST_F(RdmaLaneTest, TheDeviceLimitsAQueuePairToTheSumOfItsLanes) {
   lane.send.reset();
 }
 
-// One thread runs all of it: the thread sanitizer, which takes six times as long, finds as much with
-// fewer peers.
+// One thread runs all of it: the thread sanitizer, which takes six times as long, finds as much
+// with fewer peers.
 #ifdef __SANITIZE_THREAD__
 constexpr size_t kPeers = 128;
 #else
@@ -424,24 +424,54 @@ TEST_F(RdmaLaneTest, SlotsThatCannotBeRegisteredEndTheLaneWithTheReason) {
   EXPECT_THAT(lane.recv->status().message(), Mentions("the limit of locked memory"));
 }
 
-// The tenant chooses what its programs register. It cannot use up the host's memory.
-TEST_F(RdmaLaneTest, ATenantPinsNoMoreMemoryThanItsLimit) {
-  constexpr uint64_t kBytes = 50'000;
-  Start(2, {}, {.bytes_per_nic = kRegisteredBytes, .bytes_per_tenant = 2 * kBytes});
-  Lane& lane = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, kTenant, /*own_slots=*/true);
-  Lane& others = Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, "b", /*own_slots=*/true);
-  std::vector<std::unique_ptr<OwnedMemory>> sources;
+// Memory of tenants that NICs pin, in a host's budget.
+class PinnedMemoryTest : public RdmaWorld {
+ protected:
+  static constexpr uint64_t kBytes = 50'000;
+
+  PinnedMemoryTest() { Start(2); }
+
+  Lane& OpenFor(const std::string& tenant) {
+    return Open(0, 1, /*traffic_class=*/0, /*has_slots=*/true, tenant, /*own_slots=*/true);
+  }
+  OwnedMemory& Memory(const std::shared_ptr<TenantResources>& budget, uint64_t bytes = kBytes) {
+    memory_.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(bytes)));
+    memory_.back()->SetBudget(budget);
+    return *memory_.back();
+  }
+  // Runs until the lane knows whether it reaches the region.
+  absl::StatusOr<std::shared_ptr<const void>> Reach(Lane& lane, const Region& region) {
+    absl::StatusOr<std::shared_ptr<const void>> reach = lane.send->Reach(region);
+    EXPECT_TRUE(RunUntil([&] {
+      reach = lane.send->Reach(region);
+      return !absl::IsUnavailable(reach.status());
+    }));
+    return reach;
+  }
+  uint64_t pinned() const { return budget_.held(Resource::kPinnedMemory); }
+
+  HostBudget budget_{PinnedMemory(5 * kBytes)};
+  const std::shared_ptr<TenantResources> red_ = Of(budget_, "red"), blue_ = Of(budget_, "blue");
+  std::vector<std::unique_ptr<OwnedMemory>> memory_;
+};
+
+// The tenant chooses what its programs register. It cannot use up the host's memory: what it may
+// not pin is copied.
+TEST_F(PinnedMemoryTest, ATenantPinsNoMoreThanItLeavesFree) {
+  Lane& lane = OpenFor("red");
+  Lane& others = OpenFor("blue");
+  std::vector<const OwnedMemory*> sources;
   for (SliceNumber n = 0; n < 3; ++n) {
-    sources.push_back(std::make_unique<OwnedMemory>(std::vector<std::byte>(kBytes)));
+    sources.push_back(&Memory(red_));
     ASSERT_TRUE(*lane.send->Post(WholeOf(*sources.back()), {}));
   }
-  const OwnedMemory other{std::vector<std::byte>(kBytes)};
-  ASSERT_TRUE(*others.send->Post(WholeOf(other), {}));
+  ASSERT_TRUE(*others.send->Post(WholeOf(Memory(blue_)), {}));
   ASSERT_TRUE(
       RunUntil([&] { return lane.send->acknowledged() == 3 && others.send->acknowledged() == 1; }));
   EXPECT_GE(lane.send->counters().copied_bytes, kBytes) << "the third one";
   EXPECT_EQ(others.send->counters().copied_bytes, 0u);
-  EXPECT_LE(host(0).memory().BytesOf(kTenant), 2 * kBytes);
+  EXPECT_EQ(red_->held(Resource::kPinnedMemory), 2 * kBytes);
+  EXPECT_EQ(blue_->held(Resource::kPinnedMemory), kBytes);
 
   // There is room again.
   host(0).transport.Forget(*sources[0], nullptr);
@@ -450,6 +480,102 @@ TEST_F(RdmaLaneTest, ATenantPinsNoMoreMemoryThanItsLimit) {
   ASSERT_TRUE(*lane.send->Post(WholeOf(*sources[2]), {}));
   ASSERT_TRUE(RunUntil([&] { return lane.send->acknowledged() == 4; }));
   EXPECT_EQ(lane.send->counters().copied_bytes, copied);
+}
+
+TEST_F(PinnedMemoryTest, ARefusalHasNumbersAndRemedy) {
+  Lane& lane = OpenFor("red");
+  EXPECT_EQ(Reach(lane, Memory(red_, 3 * kBytes)).status().message(),
+            "too much memory pinned for NICs on this host: tenant red has 0 B and asks for 146.48 "
+            "KiB more, 244.14 KiB of 244.14 KiB are free, and a tenant may not have more than it "
+            "leaves free; free buffers in host memory, or ask the operator to raise "
+            "limits.pinned_memory in mccsd's configuration");
+}
+
+// Else a tenant could pin more, while the end of earlier registrations waits.
+TEST_F(PinnedMemoryTest, AnEvictedRegionCountsUntilItsRegistrationHasEnded) {
+  Lane& lane = OpenFor("red");
+  const Region &first = Memory(red_), &second = Memory(red_), &third = Memory(red_);
+  ASSERT_TRUE(Reach(lane, first).ok());
+  ASSERT_TRUE(Reach(lane, second).ok());
+  jobs_held_ = true;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Reach(lane, third).ok());
+    EXPECT_EQ(pinned(), 2 * kBytes);
+    host(0).memory().RetryRefused();
+  }
+  jobs_held_ = false;
+  ASSERT_TRUE(RunUntil([&] { return pinned() == kBytes; })) << "one of them is enough";
+  EXPECT_TRUE(Reach(lane, third).ok());
+  EXPECT_EQ(pinned(), 2 * kBytes);
+  EXPECT_TRUE(lane.send->Reach(second).ok()) << "it was used after the first one";
+}
+
+TEST_F(PinnedMemoryTest, WhatIsInUseIsNotEvicted) {
+  Lane& lane = OpenFor("red");
+  const Region &first = Memory(red_), &second = Memory(red_), &third = Memory(red_);
+  const auto used = Reach(lane, first), also_used = Reach(lane, second);
+  ASSERT_TRUE(used.ok() && also_used.ok());
+  EXPECT_FALSE(Reach(lane, third).ok());
+  int turns = 0;
+  RunUntil([&] { return ++turns == 100; });
+  EXPECT_EQ(pinned(), 2 * kBytes);
+}
+
+// Nothing is evicted for a region for which there would still be no room.
+TEST_F(PinnedMemoryTest, ARegionThatIsTooLargeEvictsNothing) {
+  Lane& lane = OpenFor("red");
+  ASSERT_TRUE(Reach(lane, Memory(red_)).ok());
+  EXPECT_FALSE(Reach(lane, Memory(red_, 3 * kBytes)).ok());
+  int turns = 0;
+  RunUntil([&] { return ++turns == 100; });
+  EXPECT_EQ(pinned(), kBytes);
+}
+
+// Eviction looks at a limited number of the least recently used regions: those of the tenant.
+TEST_F(PinnedMemoryTest, IdleRegionsOfOthersDoNotHideTheTenantsOwn) {
+  Lane& others = OpenFor("blue");
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Reach(others, Memory(blue_, 10)).ok());
+  Lane& lane = OpenFor("red");
+  const Region &first = Memory(red_), &second = Memory(red_), &third = Memory(red_);
+  ASSERT_TRUE(Reach(lane, first).ok());
+  ASSERT_TRUE(Reach(lane, second).ok());
+  EXPECT_TRUE(RunUntil([&] { return Reach(lane, third).ok(); }));
+  EXPECT_EQ(blue_->held(Resource::kPinnedMemory), 1000u) << "nothing of others is evicted";
+}
+
+TEST_F(PinnedMemoryTest, ARegionThatAnothersEndMakesRoomForIsNoLongerCopied) {
+  Lane& others = OpenFor("blue");
+  Lane& lane = OpenFor("red");
+  const Region &large = Memory(blue_, 2 * kBytes), &source = Memory(red_, 2 * kBytes);
+  ASSERT_TRUE(Reach(others, large).ok());
+  EXPECT_FALSE(Reach(lane, source).ok());
+  jobs_held_ = true;
+  host(0).transport.Forget(large, nullptr);
+  EXPECT_FALSE(Reach(lane, source).ok()) << "its end has only begun";
+  jobs_held_ = false;
+  ASSERT_TRUE(RunUntil([&] { return pinned() == 0; }));
+  EXPECT_TRUE(Reach(lane, source).ok());
+}
+
+TEST_F(PinnedMemoryTest, AFailedRegistrationReturnsItsPart) {
+  Lane& lane = OpenFor("red");
+  ASSERT_TRUE(RunUntil([&] { return Ready(lane); }));
+  fabric_->registration_failure = absl::ResourceExhaustedError("the limit of locked memory");
+  EXPECT_FALSE(Reach(lane, Memory(red_)).ok());
+  EXPECT_EQ(pinned(), 0u);
+}
+
+TEST_F(PinnedMemoryTest, ARegistrationMayOutliveTheBudget) {
+  auto budget = std::make_unique<HostBudget>(PinnedMemory(5 * kBytes));
+  Lane& lane = OpenFor("red");
+  auto red = Of(*budget, "red");
+  const Region& region = Memory(red);
+  ASSERT_TRUE(Reach(lane, region).ok());
+  red.reset();
+  EXPECT_EQ(budget->held(Resource::kPinnedMemory), kBytes);
+  budget.reset();
+  host(0).transport.Forget(region, nullptr);
+  Stop();
 }
 
 // A tenant's registration takes seconds. Slots and bounce buffers are the daemon's own.
@@ -465,10 +591,7 @@ TEST_F(RdmaLaneTest, OwnMemoryDoesNotWaitBehindLongRegistrations) {
 }
 
 TEST_F(RdmaLaneTest, ARegionThatIsNotUsedMakesRoomForAnother) {
-  Start(2, {},
-        {.regions_per_nic = 3,
-         .bytes_per_nic = kRegisteredBytes,
-         .bytes_per_tenant = kRegisteredBytes});
+  Start(2, {}, {.regions_per_nic = 3, .bytes_per_nic = kRegisteredBytes});
   Lane& lane = Open(0, 1);
   std::vector<std::unique_ptr<OwnedMemory>> sources;
   for (SliceNumber n = 0; n < 10; ++n) {

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "service/device/mapping_runner.h"
+#include "service/host_budget.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_streams.h"
 #include "tests/unit/device/process_memory.h"
@@ -80,6 +81,16 @@ class OwnSlots final : public Region {
  private:
   std::vector<std::byte> bytes_;
 };
+
+// A budget that allows tenants to pin so much.
+inline HostLimits PinnedMemory(uint64_t bytes) {
+  HostLimits limits;
+  limits[Resource::kPinnedMemory] = bytes;
+  return limits;
+}
+inline std::shared_ptr<TenantResources> Of(HostBudget& budget, const std::string& tenant) {
+  return budget.Of(tenant, /*group=*/"", std::make_shared<TenantCounters>());
+}
 
 // Hosts with a fake NIC each. The last host to be added has the largest GID.
 class RdmaWorld : public testing::Test {
