@@ -30,8 +30,8 @@
 #include "base/counter.h"
 #include "proto/operation.h"
 #include "proto/tenant_selector.h"
-#include "service/awaited_ranks.h"
 #include "service/resource.h"
+#include "service/stalls.h"
 #include "service/transport/peer_listener_counters.h"
 
 namespace mccs {
@@ -113,7 +113,7 @@ class DaemonCounters {
   Counter denied_processes;              // of unknown tenants
   std::array<Gauge, kResources> limits;  // of all tenants together, by Resource
   PeerListenerCounters peers;
-  AwaitedRanks awaited_ranks;
+  Stalls stalls;
 
   // Of all RDMA devices (TransportCounters).
   struct Rdma {

@@ -197,21 +197,37 @@ void AddPeers(const PeerListenerCounters& peers, MetricFamilies* out) {
 }
 
 // Without the communicators, of which a daemon has thousands in its life.
-void AddAwaitedRanks(const AwaitedRanks& awaited, MetricFamilies* out) {
+void AddStalls(const Stalls& stalls, MetricFamilies* out) {
+  const std::map<CommId, Stalls::OfCommunicator> all = stalls.All();
   out->BeginGauge("mccs_awaited_ranks",
-                  "Communicators in which an operation has waited for this rank longer than "
-                  "MCCS_WARN_AFTER, as long as it waits. Collectives count at the host of rank 0, "
-                  "point-to-point calls at the host that waits; of a communicator at most 16 ranks "
-                  "count.");
-  std::map<std::pair<std::string, AwaitedRank>, int> communicators;
-  for (const auto& [id, of] : awaited.All()) {
-    for (const AwaitedRank& each : of.ranks) ++communicators[{of.tenant, each}];
+                  "Communicators in which an operation has waited for this rank for over 10 s, as "
+                  "long as it waits. Collectives count at the host of rank 0, point-to-point calls "
+                  "at the host that waits; of a communicator at most 16 ranks count.");
+  std::map<std::pair<std::string, AwaitedRank>, int> by_rank;
+  for (const auto& [id, of] : all) {
+    for (const AwaitedRank& each : of.ranks) ++by_rank[{of.tenant, each}];
   }
-  for (const auto& [key, count] : communicators) {
+  for (const auto& [key, count] : by_rank) {
     const auto& [tenant, awaited_rank] = key;
     out->Add({{"tenant", tenant},
               {"rank", std::to_string(awaited_rank.rank)},
               {"host", awaited_rank.host}},
+             count);
+  }
+  out->BeginGauge("mccs_awaited_hosts",
+                  "Communicators in which an operation that all ranks have entered has made no "
+                  "progress on this host for over 10 s, as long as it makes none, by the host for "
+                  "which it waits, and for what: data, acknowledgement, credit, connection, rate, "
+                  "device or daemon. Of a communicator at most 16 hosts count.");
+  std::map<std::pair<std::string, AwaitedHost>, int> by_host;
+  for (const auto& [id, of] : all) {
+    for (const AwaitedHost& each : of.hosts) ++by_host[{of.tenant, each}];
+  }
+  for (const auto& [key, count] : by_host) {
+    const auto& [tenant, awaited] = key;
+    out->Add({{"tenant", tenant},
+              {"host", awaited.host},
+              {"waits_for", kStallCauseNames[static_cast<size_t>(awaited.cause)]}},
              count);
   }
 }
@@ -259,7 +275,7 @@ std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counte
   AddEngine(counters, &out);
   AddSockets(counters, &out);
   AddPeers(counters.peers, &out);
-  AddAwaitedRanks(counters.awaited_ranks, &out);
+  AddStalls(counters.stalls, &out);
   AddRdma(counters.rdma, &out);
   const Tenants tenants = counters.Tenants();
   AddTenants(tenants, &out);

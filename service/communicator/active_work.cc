@@ -55,6 +55,14 @@ std::function<std::string(HostIndex)> HostNames(const Formation& formation) {
   return [&members = *formation.members](HostIndex host) { return members.HostName(host); };
 }
 
+// Appends those that it does not have. Both are short.
+template <typename Awaited>
+void AddNew(const std::vector<Awaited>& from, std::vector<Awaited>* to) {
+  for (const Awaited& each : from) {
+    if (std::ranges::find(*to, each) == to->end()) to->push_back(each);
+  }
+}
+
 }  // namespace
 
 ActiveWork::ActiveWork(const Options& options)
@@ -104,18 +112,20 @@ ActiveWork::ActiveWork(const Options& options)
                 .name = FormatCommId(formation_.id),
                 .warn_after_ns = options.warn_after_ns,
                 .local_entered = [this] { return LocalEntered(); }}),
+      progress_watcher_({.members = &*formation_.members,
+                         .log = formation_.log,
+                         .name = FormatCommId(formation_.id)}),
       message_watcher_(
           {.log = formation_.log,
            .name = FormatCommId(formation_.id),
            .warn_after_ns = options.warn_after_ns,
-           .host_of = [&members = *formation_.members](
-                          Rank rank) { return members.HostName(members.HostOf(rank)); }}),
+           .host_of = [&members = *formation_.members](Rank rank) { return members.HostOf(rank); },
+           .name_of = HostNames(formation_)}),
       tenant_(options.tenant),
       account_(options.account),
-      awaited_(options.environment->counters != nullptr
-                   ? &options.environment->counters->awaited_ranks
-                   : nullptr,
-               formation_.id) {
+      stalls_(options.environment->counters != nullptr ? &options.environment->counters->stalls
+                                                       : nullptr,
+              formation_.id) {
   formation_.lanes->messages().SetMessageListener(
       [this](HostIndex from, int lane, RecvLane& receive) {
         messages_.AddLane(from, lane, receive);
@@ -153,23 +163,30 @@ absl::StatusOr<bool> ActiveWork::PollLanes() {
 }
 
 bool ActiveWork::CheckForHangs(MonotonicNs now) {
-  const bool hangs = watcher_.Poll(now, loop_.completed() + 1, loop_.has_pending_calls());
-  const bool changed = message_watcher_.Poll(now, messages_) || hangs;
-  if (changed) ShowAwaited();
+  bool changed = watcher_.Poll(now, loop_.completed() + 1, loop_.has_pending_calls());
+  changed |= progress_watcher_.Poll(now, loop_, watcher_.ranks_missing());
+  changed |= message_watcher_.Poll(now, messages_);
+  if (changed) ShowStalls();
   return changed;
 }
 
-void ActiveWork::ShowAwaited() {
-  std::vector<AwaitedRank> ranks = watcher_.awaited();
-  for (const AwaitedRank& each : message_watcher_.awaited()) {
-    if (std::ranges::find(ranks, each) == ranks.end()) ranks.push_back(each);
-  }
-  awaited_.Set(account_ != nullptr ? account_->name() : tenant_, std::move(ranks));
+void ActiveWork::ShowStalls() {
+  Stalls::OfCommunicator stalled{.tenant = account_ != nullptr ? account_->name() : tenant_,
+                                 .ranks = watcher_.awaited_ranks(),
+                                 .hosts = watcher_.awaited_hosts()};
+  AddNew(message_watcher_.awaited_ranks(), &stalled.ranks);
+  AddNew(progress_watcher_.awaited(), &stalled.hosts);
+  AddNew(message_watcher_.awaited_hosts(), &stalled.hosts);
+  stalls_.Set(std::move(stalled));
 }
 
 std::string ActiveWork::stalled_on() const {
-  const bool both = !watcher_.stalled_on().empty() && !message_watcher_.stalled_on().empty();
-  return absl::StrCat(watcher_.stalled_on(), both ? "; " : "", message_watcher_.stalled_on());
+  std::string all;
+  for (const std::string* each :
+       {&watcher_.stalled_on(), &progress_watcher_.stalled_on(), &message_watcher_.stalled_on()}) {
+    if (!each->empty()) absl::StrAppend(&all, all.empty() ? "" : "; ", *each);
+  }
+  return all;
 }
 
 bool ActiveWork::idle() const {
@@ -198,7 +215,8 @@ bool ActiveWork::WaitsForGate() const {
 
 MonotonicNs ActiveWork::NextDeadline() const {
   return std::min({formation_.lanes->NextDeadline(), watcher_.NextDeadline(),
-                   message_watcher_.NextDeadline(), change_.NextDeadline(), loop_.NextDeadline()});
+                   progress_watcher_.NextDeadline(), message_watcher_.NextDeadline(),
+                   change_.NextDeadline(), loop_.NextDeadline()});
 }
 
 // ---- Messages and reports -----------------------------------------------------------------------
@@ -269,9 +287,8 @@ void ActiveWork::WriteMessages(state::Communicator* out) const {
     out->add_messages(Describe(calls[i]));
   }
   if (calls.size() <= kMaxMessages) return;
-  const bool all = calls.size() + waiting.puts().size() < WaitingCalls::kMost;
-  out->add_messages(
-      absl::StrCat("and ", all ? "" : "at least ", calls.size() - kMaxMessages, " more"));
+  out->add_messages(absl::StrCat("and ", waiting.full() ? "at least " : "",
+                                 calls.size() - kMaxMessages, " more"));
 }
 
 }  // namespace mccs

@@ -23,6 +23,7 @@
 #include "service/communicator/schedule/departures.h"
 #include "service/communicator/schedule/hang_watcher.h"
 #include "service/communicator/schedule/operation_loop.h"
+#include "service/communicator/schedule/progress_watcher.h"
 #include "service/communicator/schedule/reached_groups.h"
 #include "service/communicator/schedule/strategy_change.h"
 #include "service/counters.h"
@@ -52,9 +53,9 @@ class ActiveWork {
   // communicator.
   absl::StatusOr<bool> PollCalls();
   absl::StatusOr<bool> PollLanes();
-  // Returns true if stalled_on() has changed.
+  // Returns true if stalled_on() may have changed.
   bool CheckForHangs(MonotonicNs now);
-  // The ranks that wait, and for which others, from both watchers; empty when nothing stalls.
+  // The stalled operations and calls, from all watchers; empty when nothing stalls.
   std::string stalled_on() const;
 
   // Handles a message of another host about running work. kDataLoss: invalid message.
@@ -96,8 +97,11 @@ class ActiveWork {
   // Collectives or messages move data.
   bool busy() const { return loop_.running() || messages_.busy(); }
   WorkDone done() const;
-  // Of collectives, of captured groups and of the checks for stalled messages (turn_cost.h).
-  int64_t cost() const { return loop_.cost() + reached_groups_.cost() + message_watcher_.cost(); }
+  // Of collectives, of captured groups and of the checks for stalls (turn_cost.h).
+  int64_t cost() const {
+    return loop_.cost() + reached_groups_.cost() + progress_watcher_.cost() +
+           message_watcher_.cost();
+  }
   Urgency urgency() const;
   // The next time at which a turn has work even if nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -105,7 +109,7 @@ class ActiveWork {
   void WriteState(state::Communicator* out) const;
 
  private:
-  void ShowAwaited();
+  void ShowStalls();
   void WriteMessages(state::Communicator* out) const;
   // Whether the local ranks have entered the current or next operation.
   peer::Entered LocalEntered() const;
@@ -124,10 +128,11 @@ class ActiveWork {
   MessageLoop messages_;
   ReachedGroups reached_groups_;
   HangWatcher watcher_;
+  ProgressWatcher progress_watcher_;
   MessageWatcher message_watcher_;
   const std::string tenant_;
   TenantAccount* const account_;
-  AwaitedRanks::Entry awaited_;
+  Stalls::Entry stalls_;
 };
 
 }  // namespace mccs

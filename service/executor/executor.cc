@@ -208,6 +208,7 @@ absl::StatusOr<bool> Executor::Poll(Loaded& loaded) {
     for (const auto& feed : feeds.receives) moved |= feed->Receive();
     for (const auto& feed : feeds.sends) moved |= feed->Send();
   }
+  if (moved && &loaded == &runs_.front()) ++progress_;
   return moved;
 }
 
@@ -224,6 +225,7 @@ bool Executor::RetireComplete() {
   while (!runs_.empty() && IsComplete(runs_.front())) {
     runs_.front().reached.clear();
     idle_.splice(idle_.begin(), runs_, runs_.begin());
+    ++progress_;
     moved = true;
   }
   return moved;
@@ -236,6 +238,29 @@ void Executor::Stop() {
 bool Executor::quiescent() const {
   const auto is_quiescent = [](const Loaded& loaded) { return loaded.device_plan->quiescent(); };
   return std::ranges::all_of(runs_, is_quiescent) && std::ranges::all_of(idle_, is_quiescent);
+}
+
+bool Executor::FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const {
+  if (runs_.empty()) return false;
+  const Loaded& oldest = runs_.front();
+  size_t end = 0;  // of the channel's lanes
+  for (size_t c = 0; c < oldest.feeds.size(); ++c) {
+    const ProgramFeeds& feeds = oldest.feeds[c];
+    const ProgramLanes& lanes = oldest.lanes[c];
+    const size_t begin = end;
+    end += feeds.sends.size() + feeds.receives.size();
+    for (; *next < end; ++*next, --most) {
+      if (most == 0) return true;
+      const size_t s = *next - begin;
+      const bool sends = s < feeds.sends.size();
+      const size_t r = sends ? 0 : s - feeds.sends.size();
+      const std::optional<StallCause> cause =
+          sends ? feeds.sends[s]->WaitsFor() : feeds.receives[r]->WaitsFor();
+      const HostIndex peer = sends ? lanes.sends[s].peer : lanes.receives[r].peer;
+      if (cause.has_value()) found->push_back({peer, *cause});
+    }
+  }
+  return false;
 }
 
 std::optional<SliceTag> Executor::mismatched_tag() const {

@@ -35,6 +35,7 @@
 #include "service/device/device.h"
 #include "service/executor/channel_lanes.h"
 #include "service/executor/operation_stamps.h"
+#include "service/executor/stalled_peer.h"
 #include "service/host_budget.h"
 
 namespace mccs {
@@ -96,6 +97,11 @@ class Executor {
   int64_t loaded_bytes() const { return loaded_bytes_; }
   // Programs of operations advanced so far by Poll(), whether they moved or not.
   int64_t polled_programs() const { return polled_programs_; }
+  // Changes whenever anything of the oldest operation moves, or it completes.
+  uint64_t progress() const { return progress_; }
+  // Looks at lanes of the oldest operation, from number `*next` on and at most `most`, and appends
+  // the hosts for which it waits there. Returns false if there are no more.
+  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const;
   // The operations will not complete: without further Poll(), quiescent() becomes true soon.
   void Stop();
   // The device uses no memory of an operation. Lanes may.
@@ -155,6 +161,7 @@ class Executor {
   std::string staged_;
   int64_t loaded_bytes_ = 0;
   int64_t polled_programs_ = 0;
+  uint64_t progress_ = 0;
 };
 
 }  // namespace mccs

@@ -40,6 +40,13 @@ bool SendFeed::Send() {
   return true;
 }
 
+std::optional<StallCause> SendFeed::WaitsFor() const {
+  if (run_->rounds == 0) return std::nullopt;
+  const bool has_unsent = next_ < counters_.posted.Load();
+  if (!has_unsent && side_.lane.acknowledged() >= next_) return std::nullopt;
+  return CauseOf(side_.lane);
+}
+
 // The memory of the next slice.
 RegionSpan SendFeed::SliceAt(const StepInstance& instance) const {
   const Step& step = run_->program->steps[instance.step];
@@ -116,6 +123,12 @@ bool ReceiveFeed::Receive() {
     moved = true;
   }
   return moved;
+}
+
+std::optional<StallCause> ReceiveFeed::WaitsFor() const {
+  const bool expects = landed_ < counters_.writable.Load();
+  if (!expects || landed_ > counters_.released.Load()) return std::nullopt;
+  return StallCause::kData;
 }
 
 // Returns false if the lane does not accept the expectation yet: the slice is beyond its window,

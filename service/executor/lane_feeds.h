@@ -19,6 +19,7 @@
 #include "service/device/slice_memory.h"
 #include "service/executor/lane_turns.h"
 #include "service/executor/operation_stamps.h"
+#include "service/executor/stalled_peer.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -59,6 +60,8 @@ class SendFeed {
   bool Send();
   // The lane has all slices of the run.
   bool drained() const { return order_.done(); }
+  // Why the run waits for the lane; nothing: it does not.
+  std::optional<StallCause> WaitsFor() const;
 
  private:
   RegionSpan SliceAt(const StepInstance& instance) const;
@@ -98,6 +101,8 @@ class ReceiveFeed {
   bool Receive();
   // All slices of this run and of earlier ones are released.
   bool done() const { return done_; }
+  // As for SendFeed: the program has read all slices that have landed, and expects the next one.
+  std::optional<StallCause> WaitsFor() const;
 
   const std::optional<SliceTag>& mismatched_tag() const { return mismatched_tag_; }
 

@@ -93,6 +93,12 @@ class MessageLane final : public ReadyList::Member, private SliceSink {
   // appends complete messages to `done`. Returns the number of arrived slices.
   absl::StatusOr<size_t> Poll(std::vector<OpenMessage>& done, bool* moved);
 
+  // The lane, if it has something to send or has sent something that is not acknowledged; else
+  // null.
+  const SendLane* busy_lane() const { return has_outgoing() ? send_ : nullptr; }
+  // Bytes of slices that have arrived so far.
+  uint64_t received_bytes() const { return receive_ != nullptr ? receive_->moved_bytes() : 0; }
+
   // A put or signal for `rank` that the lane has and the peer has not acknowledged; null if there
   // is none.
   const OpenMessage* UnacknowledgedPut(Rank rank) const;

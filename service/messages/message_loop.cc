@@ -243,6 +243,7 @@ void MessageLoop::AddWaiting(size_t part, WaitingCalls& waiting) const {
   } else if (const auto& peer = peers_[part - kLocalParts]; peer != nullptr) {
     peer->AddUncopied(waiting);
     peer->AddUnmatched(waiting);
+    peer->AddBusyLanes(HostIndex(static_cast<int32_t>(part - kLocalParts)), waiting);
   }
 }
 

@@ -102,9 +102,10 @@ class MessageLoop {
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
 
-  // Calls of local ranks that wait for the other end, and puts that processes have not copied into
-  // their windows, in parts from 0 on: a look at all of them may be too long for a turn. A receive
-  // from another host waits until its first bytes arrive.
+  // Calls of local ranks that wait for the other end, puts that processes have not copied into
+  // their windows, and what may be in the midst of a transfer to or from another host, in parts
+  // from 0 on: a look at all of them may be too long for a turn. A receive from another host waits
+  // until its first bytes arrive.
   size_t waiting_parts() const { return kLocalParts + peers_.size(); }
   void AddWaiting(size_t part, WaitingCalls& waiting) const;
 

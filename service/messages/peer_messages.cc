@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/executor/stalled_peer.h"
 
 namespace mccs {
 namespace {
@@ -288,8 +289,24 @@ void PeerMessages::AddUnmatched(WaitingCalls& waiting) const {
     const auto first = std::find_if(
         begin, end, [](const Receive& receive) { return !receive.done && receive.landed == 0; });
     if (first != end) waiting.Add(first->message);
+    if (begin == end || begin->landed == 0) continue;
+    const auto& home = lanes_[static_cast<size_t>(incoming.home)];
+    waiting.Add(ArrivingMessage{
+        .message = begin->message, .landed = begin->landed, .moved = home->received_bytes()});
   }
   puts_.AddUnmatched(waiting);
+}
+
+void PeerMessages::AddBusyLanes(HostIndex host, WaitingCalls& waiting) const {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const SendLane* const lane = lanes_[l] != nullptr ? lanes_[l]->busy_lane() : nullptr;
+    if (lane == nullptr) continue;
+    waiting.Add(BusyLane{.host = host,
+                         .lane = static_cast<int>(l),
+                         .acknowledged = lane->acknowledged(),
+                         .moved = lane->moved_bytes(),
+                         .cause = CauseOf(*lane)});
+  }
 }
 
 // ---- Departed ranks -----------------------------------------------------------------------------

@@ -82,8 +82,11 @@ class PeerMessages final : private MessageLane::Owner {
   void AddUncopied(WaitingCalls& waiting) const { puts_.AddUncopied(waiting); }
   // A lane receives into the window of `rank`, or a process copies into it; window 0 means any.
   bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
-  // Appends, for each pair, the oldest call that waits for the other end.
+  // Appends, for each pair, the oldest call that waits for the other end, and the oldest receive if
+  // a part of it has arrived.
   void AddUnmatched(WaitingCalls& waiting) const;
+  // Appends the lanes that have something to send, or unacknowledged. `host`: the peer.
+  void AddBusyLanes(HostIndex host, WaitingCalls& waiting) const;
   // A call that can never complete because `rank` has left after posting `counts`: it lacks its
   // other end, or is a put that has not reached the rank. Null if there is none.
   const OpenMessage* Unmatched(Rank rank, const std::vector<MessageCount>& counts) const;

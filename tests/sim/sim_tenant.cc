@@ -370,6 +370,7 @@ wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
 SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
   wire::CommInit message = MakeCommInit(id, ranks, rank);
   message.options.init_timeout_ms = timeout_ms;
+  message.options.warn_after_ms = warn_after_ms_;
   if (probe_ != nullptr) message.probe_buffer = BufferAt(probe_);
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);

@@ -168,6 +168,8 @@ class SimTenant {
   void MakeHeldCopies();
   size_t held_copies() const { return held_copies_.size(); }
 
+  // MCCS_WARN_AFTER of the communicators that it inits from now on.
+  void SetWarnAfter(uint32_t ms) { warn_after_ms_ = ms; }
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
   SimRank& Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort = false);
@@ -219,6 +221,7 @@ class SimTenant {
   uint64_t copies_requested_ = 0;
   bool wants_dma_bufs_ = false;
   std::string no_dma_bufs_;
+  uint32_t warn_after_ms_ = 0;
   uint64_t last_request_ = 0;
   wire::UniqueId unique_id_{};
   struct Registration {

@@ -45,28 +45,38 @@ def pages_of_errors():
 
 
 def page_of_metrics():
-    """Scrapes a lab in which a job waits for a rank and an object was applied."""
+    """Scrapes a lab in which a job waits for a rank, then for a daemon, and an object was applied."""
     sys.path.insert(0, str(ROOT / "tests/e2e"))
     import lab_world
     with lab_world.Lab(hosts=2, gpus=1, name="reference") as lab:
         lab.exec("h0", lab_world.program("mccsctl"), "drain", "host", "h1", "--reason", "reference")
-        with lab.start(lab_world.program("tests/steady_job"), "--seconds", 120,
-                       env=lab_world.environment(MCCS_WARN_AFTER="1")) as job, contextlib.ExitStack() as at_end:
+        with lab.start(lab_world.program("tests/steady_job"), "--seconds", 120) as job:
             if not job.has_printed("running", times=2):
                 raise RuntimeError(f"steady_job did not run:\n{job.output}\n{lab.logs()}")
-            stopped = job.ranks()[1]
-            os.kill(stopped, signal.SIGSTOP)
-            at_end.callback(os.kill, stopped, signal.SIGCONT)
-            endpoints = {name: daemon["metrics"] for name, daemon in lab.daemons().items()}
-            texts = {}
+            daemons = lab.daemons()
+            texts = {"mccsd": {}, "mccs-controller": {}}
 
-            def complete():
-                texts.update({program: metrics_page.families_of(metrics_page.scrape(endpoints[daemon]))
-                              for program, daemon in (("mccsd", "h0"), ("mccs-controller", "controller"))})
-                return not missing(texts)
-            if not lab_world.eventually(complete, timeout=60):
-                raise RuntimeError(f"metrics without any series: {missing(texts)}")
+            def complete(*excepted):
+                for program, daemon in (("mccsd", "h0"), ("mccs-controller", "controller")):
+                    now = metrics_page.families_of(metrics_page.scrape(daemons[daemon]["metrics"]))
+                    # A series of the rank is gone when the job waits for the daemon.
+                    texts[program] = {name: family if family.samples else texts[program].get(name, family)
+                                      for name, family in now.items()}
+                return set(missing(texts)) <= set(excepted)
+            for pid, excepted in ((job.ranks()[1], ["mccs_awaited_hosts"]), (daemons["h1"]["pid"], [])):
+                with stopped(pid):
+                    if not lab_world.eventually(lambda: complete(*excepted), timeout=60):
+                        raise RuntimeError(f"metrics without any series: {missing(texts)}")
     return {"metrics.md": metrics_page.page(texts)}
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def missing(families):

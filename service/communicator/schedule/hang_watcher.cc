@@ -13,6 +13,8 @@ namespace {
 
 // How long the leader waits for answers of the other hosts.
 constexpr int64_t kAnswerTimeoutNs = kNsPerSec;
+// How long another host waits for a request of the leader, whose last one may still be open.
+constexpr int64_t kLeaderTimeoutNs = 2 * kAnswerTimeoutNs;
 // Minimum interval of the leader's requests, whatever the number of stalled hosts.
 constexpr int64_t kAskEveryNs = kMinWarnAfterNs;
 constexpr size_t kMaxNamedRanks = 16;
@@ -64,13 +66,14 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
   for (const auto& [host, entered] : answers.entered) {
     const std::vector<Rank>& ranks = members.layout.hosts[static_cast<size_t>(host.value())];
     const bool is_behind = entered.operation() == stalled_on.operation;
+    stalled_on.waited_ms = std::max<uint64_t>(stalled_on.waited_ms, entered.waited_ms());
     const std::vector<int> absent = Own(entered.not_entered(), ranks);
     const std::vector<int> late = Own(entered.not_reached(), ranks);
     if (is_behind) {
       if (call.empty()) call = std::string(StatusFromPeer(0, entered.call()).message());
       const std::string name = members.HostName(host);
       for (const std::vector<int>& ranks_behind : {absent, late}) {
-        for (const int rank : ranks_behind) stalled_on.awaited.push_back({rank, name});
+        for (const int rank : ranks_behind) stalled_on.ranks.push_back({rank, name});
       }
       AddReason(absent, name, "which has not called it", "which have not called it", reasons);
       AddReason(late, name, "whose stream has not reached it", "whose streams have not reached it",
@@ -83,12 +86,11 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
   for (const HostIndex host : answers.unanswered) {
     reasons.push_back(
         absl::StrCat("host ", members.HostName(host), ", whose daemon has not answered"));
+    stalled_on.hosts.push_back({members.HostName(host), StallCause::kDaemon});
   }
-  if (reasons.empty() || waiting.empty()) {
-    stalled_on.awaited.clear();
-    return stalled_on;
-  }
-  std::sort(stalled_on.awaited.begin(), stalled_on.awaited.end());
+  if (reasons.empty() || waiting.empty()) return {.operation = stalled_on.operation};
+  stalled_on.ranks_missing = !stalled_on.ranks.empty();
+  std::sort(stalled_on.ranks.begin(), stalled_on.ranks.end());
   std::sort(waiting.begin(), waiting.end());
   stalled_on.text = absl::StrCat("operation #", stalled_on.operation, call.empty() ? "" : " (",
                                  call, call.empty() ? "" : ")", ": ", NameRanks(waiting),
@@ -102,7 +104,8 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
 bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
   if (operation != operation_) {
     operation_ = operation;
-    waiting_since_ = 0;
+    waiting_since_ = report_at_ = leader_asks_until_ = 0;
+    ranks_missing_ = false;
     if (!stalled_on_.text.empty() && operation > stalled_on_.operation) {
       options_.log->Info("communicator ", options_.name, ": operation #", stalled_on_.operation,
                          " has completed");
@@ -111,25 +114,32 @@ bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
     }
   }
   if (!waiting) {
-    waiting_since_ = report_at_ = 0;
+    waiting_since_ = 0;
   } else if (waiting_since_ == 0) {
     waiting_since_ = now;
-    report_at_ = now + options_.warn_after_ns;
-  } else if (now >= report_at_) {
-    OnWarnTimeout(now);
   }
+  // The leader asks until the stall has ended, also if this host does not wait.
+  if (!waiting && !announced_) {
+    report_at_ = leader_asks_until_ = 0;
+  } else if (report_at_ == 0) {
+    report_at_ = NextReport(now);
+  } else if (now >= report_at_) {
+    OnReportTimeout(now);
+  }
+  if (leader_asks_until_ != 0 && now >= leader_asks_until_) OnLeaderSilent(now);
   if (request_open_ && (now >= answers_until_ || Unanswered().empty())) FinishRequest(now);
   return std::exchange(changed_, false);
 }
 
 MonotonicNs HangWatcher::NextDeadline() const {
   MonotonicNs next = report_at_ != 0 ? report_at_ : kNever;
+  if (leader_asks_until_ != 0) next = std::min(next, leader_asks_until_);
   if (request_open_) next = std::min(next, answers_until_);
   return next;
 }
 
-void HangWatcher::OnWarnTimeout(MonotonicNs now) {
-  report_at_ = now + options_.warn_after_ns;
+void HangWatcher::OnReportTimeout(MonotonicNs now) {
+  report_at_ = NextReport(now);
   if (options_.star->leads()) {
     SendRequest(now);
     return;
@@ -137,6 +147,33 @@ void HangWatcher::OnWarnTimeout(MonotonicNs now) {
   peer::Message message;
   message.mutable_stalled()->set_operation(operation_);
   options_.star->SendToLeader(message);
+  if (leader_asks_until_ == 0) leader_asks_until_ = now + kLeaderTimeoutNs;
+}
+
+MonotonicNs HangWatcher::NextReport(MonotonicNs now) const {
+  const int64_t warn_after_ns = options_.warn_after_ns;
+  MonotonicNs next = now + std::min(warn_after_ns, kStalledAfterNs);
+  for (const int64_t wait : {warn_after_ns, kStalledAfterNs}) {
+    if (waiting_since_ != 0 && waiting_since_ + wait > now)
+      next = std::min(next, waiting_since_ + wait);
+  }
+  return next;
+}
+
+peer::Entered HangWatcher::Entered(MonotonicNs now) const {
+  peer::Entered entered = options_.local_entered();
+  if (waiting_since_ != 0)
+    entered.set_waited_ms(static_cast<uint64_t>(now - waiting_since_) / kNsPerMs);
+  return entered;
+}
+
+void HangWatcher::OnLeaderSilent(MonotonicNs now) {
+  const MonotonicNs until = std::exchange(leader_asks_until_, 0);
+  if (asked_at_ >= until - 2 * kLeaderTimeoutNs) return;
+  leader_is_silent_ = true;
+  HostAnswers answers{.entered = {{options_.members->self, Entered(now)}},
+                      .unanswered = {options_.members->leader}};
+  SetStall(DescribeStall(*options_.members, answers), now);
 }
 
 absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, MonotonicNs now) {
@@ -146,8 +183,10 @@ absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, Monoton
     if (leads) SendRequest(now);
   } else if (message.has_entered_request()) {
     if (leads) return true;
+    asked_at_ = now;
+    if (std::exchange(leader_is_silent_, false)) SetStall({}, now);
     peer::Message answer;
-    *answer.mutable_entered() = options_.local_entered();
+    *answer.mutable_entered() = Entered(now);
     answer.mutable_entered()->set_request_id(message.entered_request().request_id());
     options_.star->SendToLeader(answer);
   } else if (message.has_entered()) {
@@ -155,9 +194,11 @@ absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, Monoton
   } else if (message.has_stalled_on()) {
     const peer::StalledOn& stalled_on = message.stalled_on();
     if (!leads) {
-      SetStall(
-          {stalled_on.operation(), std::string(StatusFromPeer(0, stalled_on.message()).message())},
-          now);
+      SetStall({.operation = stalled_on.operation(),
+                .text = std::string(StatusFromPeer(0, stalled_on.message()).message()),
+                .waited_ms = stalled_on.waited_ms(),
+                .ranks_missing = stalled_on.ranks_missing()},
+               now);
     }
   } else {
     return false;
@@ -174,7 +215,7 @@ void HangWatcher::SendRequest(MonotonicNs now) {
   answers_until_ = now + kAnswerTimeoutNs;
   ask_again_at_ = now + kAskEveryNs;
   answers_ = {};
-  answers_.entered[options_.members->self] = options_.local_entered();
+  answers_.entered[options_.members->self] = Entered(now);
   peer::Message message;
   message.mutable_entered_request()->set_request_id(question_);
   options_.star->Broadcast(message);
@@ -206,23 +247,42 @@ std::vector<HostIndex> HangWatcher::Unanswered() const {
 void HangWatcher::FinishRequest(MonotonicNs now) {
   request_open_ = false;
   answers_.unanswered = Unanswered();
-  const StalledOn stalled_on = DescribeStall(*options_.members, std::exchange(answers_, {}));
-  if (stalled_on.text.empty())
-    return;  // A rank has arrived meanwhile, or the operation itself takes long.
+  StalledOn stalled_on = DescribeStall(*options_.members, std::exchange(answers_, {}));
+  // Empty: a rank has arrived meanwhile, or the operation itself takes long.
+  const bool stalls = !stalled_on.text.empty();
+  if (!stalls && !announced_) return;
+  announced_ = stalls;
   peer::Message message;
   message.mutable_stalled_on()->set_operation(stalled_on.operation);
   message.mutable_stalled_on()->set_message(stalled_on.text);
+  message.mutable_stalled_on()->set_waited_ms(stalled_on.waited_ms);
+  message.mutable_stalled_on()->set_ranks_missing(stalled_on.ranks_missing);
   options_.star->Broadcast(message);
-  SetStall(stalled_on, now);
+  SetStall(std::move(stalled_on), now);
 }
 
-void HangWatcher::SetStall(const StalledOn& stalled_on, MonotonicNs now) {
-  if (in_log_.IsDue(stalled_on.text, now)) {
+void HangWatcher::SetStall(StalledOn stalled_on, MonotonicNs now) {
+  ranks_missing_ = stalled_on.ranks_missing;
+  const bool ends = stalled_on.text.empty();
+  if (ends && !stalled_on_.text.empty()) {
+    options_.log->Info("communicator ", options_.name, ": operation #", stalled_on_.operation,
+                       " is not stalled any more");
+  }
+  const auto has_waited = [&](int64_t ns) {
+    return stalled_on.waited_ms >= static_cast<uint64_t>(ns / kNsPerMs);
+  };
+  if (!ends && has_waited(options_.warn_after_ns) && in_log_.IsDue(stalled_on.text, now)) {
     options_.log->Warning("communicator ", options_.name, ": ", stalled_on.text);
   }
-  if (stalled_on.operation < operation_) return;  // This host has completed its part.
-  changed_ |= stalled_on_.text != stalled_on.text;
-  stalled_on_ = stalled_on;
+  // This host has completed its part; the leader has the metrics of all.
+  if (!ends && stalled_on.operation < operation_ && !options_.star->leads()) return;
+  if (!has_waited(kStalledAfterNs)) {
+    stalled_on.ranks.clear();
+    stalled_on.hosts.clear();
+  }
+  changed_ |= stalled_on_.text != stalled_on.text || stalled_on_.ranks != stalled_on.ranks ||
+              stalled_on_.hosts != stalled_on.hosts;
+  stalled_on_ = std::move(stalled_on);
 }
 
 }  // namespace mccs

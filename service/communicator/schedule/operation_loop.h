@@ -116,6 +116,12 @@ class OperationLoop {
     std::vector<Rank> late;  // called it, but their stream has not reached it
   };
   LocalRankStatus LocalStatus() const;
+  // Changes whenever the oldest operation that runs moves or completes.
+  uint64_t progress() const { return completed_ + executor_->progress(); }
+  // The hosts for which it waits; see Executor.
+  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const {
+    return executor_->FindAwaited(next, most, found);
+  }
 
   LoopState state() const { return state_; }
   // See Executor: of this strategy.

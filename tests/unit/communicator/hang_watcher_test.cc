@@ -9,6 +9,7 @@
 namespace mccs {
 namespace hang_watcher_test {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -57,7 +58,23 @@ TEST_F(DescribeStallTest, UsesTheHostThatIsBehind) {
 TEST_F(DescribeStallTest, NamesHostWithoutAnswer) {
   Answer(0, 8);
   answers_.unanswered = {HostIndex(1)};
-  EXPECT_THAT(Describe().text, HasSubstr("host h1, whose daemon has not answered"));
+  const StalledOn stalled_on = Describe();
+  EXPECT_THAT(stalled_on.text, HasSubstr("host h1, whose daemon has not answered"));
+  EXPECT_THAT(stalled_on.hosts, ElementsAre(AwaitedHost{"h1", StallCause::kDaemon}));
+  EXPECT_THAT(stalled_on.ranks, IsEmpty());
+  EXPECT_FALSE(stalled_on.ranks_missing);
+}
+
+TEST_F(DescribeStallTest, HasTheRanksAndTheLongestWait) {
+  Answer(0, 8).set_waited_ms(10'000);
+  peer::Entered& behind = Answer(1, 8);
+  behind.add_not_entered(3);
+  behind.set_waited_ms(9'999);
+  const StalledOn stalled_on = Describe();
+  EXPECT_THAT(stalled_on.ranks, ElementsAre(AwaitedRank{3, "h1"}));
+  EXPECT_THAT(stalled_on.hosts, IsEmpty());
+  EXPECT_TRUE(stalled_on.ranks_missing);
+  EXPECT_EQ(stalled_on.waited_ms, 10'000u);
 }
 
 TEST_F(DescribeStallTest, IgnoresRanksOfOtherHosts) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "service/communicator/schedule/operation_loop.h"
+#include "tests/unit/communicator/listed_calls.h"
 #include "tests/unit/communicator/single_host_loop.h"
 #include "tests/unit/device/process_memory.h"
 #include "tests/unit/executor/fake_lanes.h"
-#include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
 namespace overlapping_operations_test {
@@ -20,43 +20,13 @@ namespace overlapping_operations_test {
 using testing::HasSubstr;
 
 constexpr int kRanks = 2;
-constexpr uint64_t kCount = 16;
-
-// A rank with a list of calls.
-class ListedCalls final : public IdlePort {
- public:
-  absl::StatusOr<const PostedOperation*> Posted(size_t position) override {
-    return complete + position < calls.size() ? &calls[complete + position] : nullptr;
-  }
-  bool IsReady(size_t position) override { return complete + position < ready; }
-  void Complete() override { ++complete; }
-  uint64_t NextCaptured(uint64_t after) const override {
-    return has_captured && after == 0 ? 1 : 0;
-  }
-
-  std::vector<PostedOperation> calls;
-  size_t complete = 0;
-  size_t ready = 100;  // calls that the streams have reached
-  bool has_captured = false;
-  std::vector<int32_t> memory = std::vector<int32_t>(100 * kCount, 1);
-};
+constexpr uint64_t kCount = ListedCalls::kCount;
 
 class OverlappingOperations : public testing::Test {
  protected:
   // An all-reduce in place over the `at`-th part of each rank's memory.
-  PostedOperation CallOf(ListedCalls& port, uint64_t at, uint64_t count = kCount) {
-    const RegionSpan part =
-        SpanOf(port.memory).Part(at * kCount * sizeof(int32_t), count * sizeof(int32_t));
-    return {.kind = OpKind::kAllReduce,
-            .type = DataType::kInt32,
-            .root = Rank(0),
-            .count = count,
-            .input = part,
-            .output = part,
-            .options = {}};
-  }
   void Call(uint64_t at, uint64_t count = kCount) {
-    for (ListedCalls& port : ports_) port.calls.push_back(CallOf(port, at, count));
+    for (ListedCalls& port : ports_) port.Post(at, count);
   }
   // Turns until nothing moves.
   absl::Status Turn() {

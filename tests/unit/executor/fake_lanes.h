@@ -96,7 +96,7 @@ class FakeSendLane final : public SendLane {
   LaneState state() const override { return failure.ok() ? LaneState::kReady : LaneState::kFailed; }
   void SetGate(SendGate*) override {}
   void Mark(uint8_t) override {}
-  LaneWait waits_for() const override { return LaneWait::kNothing; }
+  LaneWait waits_for() const override { return wait; }
   LaneCounters counters() const override { return {}; }
   Endpoint local() const override { return {}; }
   Endpoint remote() const override { return {}; }
@@ -122,6 +122,7 @@ class FakeSendLane final : public SendLane {
 
   SliceNumber credit = kNoLimit;
   SliceNumber copied = 0;  // the lane has copied all slices below
+  LaneWait wait = LaneWait::kNothing;
   absl::Status failure;
   absl::Status reach;
   const void* domain = this;

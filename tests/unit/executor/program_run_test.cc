@@ -12,6 +12,9 @@
 namespace mccs {
 namespace program_run_test {
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
 using ProgramRun = ProgramRunFixture;
 
 // ---- Sends --------------------------------------------------------------------------------------
@@ -106,6 +109,82 @@ TEST_F(ProgramRun, NextOperationContinuesSliceNumbers) {
   }
   EXPECT_EQ(send_.next(), 6u);
   EXPECT_EQ(receive_.released(), 6u);
+}
+
+// ---- What the oldest operation waits for --------------------------------------------------------
+
+class AwaitedPeers : public ProgramRunFixture {
+ protected:
+  std::vector<StalledPeer> Awaited() {
+    std::vector<StalledPeer> found;
+    size_t next = 0;
+    EXPECT_FALSE(executor_.FindAwaited(&next, 100, &found)) << "all lanes were looked at";
+    return found;
+  }
+};
+
+TEST_F(AwaitedPeers, NoneWithoutAnOperation) { EXPECT_THAT(Awaited(), IsEmpty()); }
+
+TEST_F(AwaitedPeers, TheReceiverThatDoesNotAcknowledge) {
+  Start({Sends(kFirstInput)}, 1);
+  Turn();
+  EXPECT_THAT(Awaited(), ElementsAre(StalledPeer{kPeer, StallCause::kAcknowledgement}));
+}
+
+TEST_F(AwaitedPeers, TheReceiverThatGivesNoCredit) {
+  send_.credit = 0;
+  send_.wait = LaneWait::kCredit;
+  Start({Sends(kFirstInput)}, 1);
+  Turn();
+  EXPECT_THAT(Awaited(), ElementsAre(StalledPeer{kPeer, StallCause::kCredit}));
+}
+
+TEST_F(AwaitedPeers, TheSenderOfTheNextSlice) {
+  Start({Receives(kFirstOutput)}, 2);
+  Turn();
+  EXPECT_THAT(Awaited(), ElementsAre(StalledPeer{kPeer, StallCause::kData}));
+  ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(kOurCall)));
+  Turn();
+  EXPECT_THAT(Awaited(), ElementsAre(StalledPeer{kPeer, StallCause::kData}));
+}
+
+TEST_F(AwaitedPeers, NoneWhileTheDeviceWorks) {
+  Start(AddsWhatComes(), 1);
+  Turn();
+  ASSERT_TRUE(receive_.Arrive(Slice(0), TagOf(kOurCall)));
+  Turn();
+  ASSERT_EQ(device_.held(), 1u);
+  EXPECT_THAT(Awaited(), IsEmpty());
+  const uint64_t before = executor_.progress();
+  Turn();
+  EXPECT_EQ(executor_.progress(), before) << "nothing has moved";
+  FinishAllAndTurn();
+  EXPECT_TRUE(done());
+  EXPECT_NE(executor_.progress(), before);
+}
+
+TEST_F(AwaitedPeers, OnlyThoseThatAreAwaited) {
+  Start({Sends(kFirstInput), Receives(kFirstOutput, HostIndex(2)),
+         Receives(kSecondOutput, HostIndex(3))},
+        1);
+  send_.copied = kNoLimit;
+  Turn();
+  send_.Acknowledge();
+  ASSERT_TRUE(lanes_.from(2).Arrive(Slice(0), TagOf(kOurCall)));
+  Turn();
+  EXPECT_THAT(Awaited(), ElementsAre(StalledPeer{HostIndex(3), StallCause::kData}));
+}
+
+TEST_F(AwaitedPeers, AreFoundInParts) {
+  Start({Sends(kFirstInput), Receives(kFirstOutput, HostIndex(2))}, 1);
+  Turn();
+  std::vector<StalledPeer> found;
+  size_t next = 0;
+  EXPECT_TRUE(executor_.FindAwaited(&next, 1, &found));
+  EXPECT_THAT(found, ElementsAre(StalledPeer{kPeer, StallCause::kAcknowledgement}));
+  EXPECT_FALSE(executor_.FindAwaited(&next, 1, &found));
+  EXPECT_THAT(found, ElementsAre(StalledPeer{kPeer, StallCause::kAcknowledgement},
+                                 StalledPeer{HostIndex(2), StallCause::kData}));
 }
 
 // ---- Combines and staging slots -----------------------------------------------------------------

@@ -35,22 +35,44 @@ TEST(DaemonMetrics, HaveTheEndOfACertificateIfThereIsOne) {
 TEST(DaemonMetrics, HaveAwaitedRanksAsLongAsAnOperationWaits) {
   DaemonCounters counters;
   {
-    AwaitedRanks::Entry entry(&counters.awaited_ranks, CommId(42));
+    Stalls::Entry entry(&counters.stalls, CommId(42));
     EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_ranks{")));
-    entry.Set("team-a", {{3, "h1"}});
+    entry.Set({.tenant = "team-a", .ranks = {{3, "h1"}}, .hosts = {}});
     EXPECT_THAT(Text(counters),
                 HasSubstr("\nmccs_awaited_ranks{tenant=\"team-a\",rank=\"3\",host=\"h1\"} 1\n"));
-    AwaitedRanks::Entry other(&counters.awaited_ranks, CommId(43));
-    other.Set("team-a", {{3, "h1"}, {4, "h1"}});
+    Stalls::Entry other(&counters.stalls, CommId(43));
+    other.Set({.tenant = "team-a", .ranks = {{3, "h1"}, {4, "h1"}}, .hosts = {}});
     EXPECT_THAT(Text(counters), HasSubstr("rank=\"3\",host=\"h1\"} 2\n"));
     EXPECT_THAT(Text(counters), HasSubstr("rank=\"4\",host=\"h1\"} 1\n"));
-    other.Set("team-a", {});
-    entry.Set("team-a", {});
+    other.Set({.tenant = "team-a", .ranks = {}, .hosts = {}});
+    entry.Set({.tenant = "team-a", .ranks = {}, .hosts = {}});
     EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_ranks{")));
-    entry.Set("team-a", std::vector<AwaitedRank>(1000));
-    EXPECT_EQ(counters.awaited_ranks.All().at(CommId(42)).ranks.size(), AwaitedRanks::kMost);
+    entry.Set({.tenant = "team-a",
+               .ranks = std::vector<AwaitedRank>(1000),
+               .hosts = std::vector<AwaitedHost>(1000)});
+    EXPECT_EQ(counters.stalls.All().at(CommId(42)).ranks.size(), Stalls::kMost);
+    EXPECT_EQ(counters.stalls.All().at(CommId(42)).hosts.size(), Stalls::kMost);
   }
-  EXPECT_TRUE(counters.awaited_ranks.All().empty());
+  EXPECT_TRUE(counters.stalls.All().empty());
+}
+
+TEST(DaemonMetrics, HaveAwaitedHostsAsLongAsAnOperationMakesNoProgress) {
+  DaemonCounters counters;
+  Stalls::Entry entry(&counters.stalls, CommId(42));
+  Stalls::Entry other(&counters.stalls, CommId(43));
+  EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_hosts{")));
+  entry.Set({.tenant = "team-a",
+             .ranks = {},
+             .hosts = {{"h1", StallCause::kData}, {"h2", StallCause::kConnection}}});
+  other.Set({.tenant = "team-a", .ranks = {}, .hosts = {{"h1", StallCause::kData}}});
+  const std::string text = Text(counters);
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nmccs_awaited_hosts{tenant=\"team-a\",host=\"h1\",waits_for=\"data\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("{tenant=\"team-a\",host=\"h2\",waits_for=\"connection\"} 1\n"));
+  other.Set({});
+  entry.Set({});
+  EXPECT_THAT(Text(counters), Not(HasSubstr("mccs_awaited_hosts{")));
 }
 
 TEST(DaemonMetrics, ReportHandshakesByResult) {
@@ -112,8 +134,8 @@ TEST(DaemonMetrics, ReportVersionAndEngineLoad) {
 TEST(DaemonMetrics, NamesFollowTheRules) {
   DaemonCounters counters;
   counters.Of("a")->work[1].operations.Add(1);
-  AwaitedRanks::Entry awaited(&counters.awaited_ranks, CommId(42));
-  awaited.Set("a", {{3, "h1"}});
+  Stalls::Entry awaited(&counters.stalls, CommId(42));
+  awaited.Set({.tenant = "a", .ranks = {{3, "h1"}}, .hosts = {{"h1", StallCause::kDaemon}}});
   std::set<std::string> names;
   for (const prometheus::MetricFamily& family : DaemonMetrics(counters, {})) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
