@@ -220,7 +220,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
     parser.add_argument("--minutes", type=float, default=1, help="for each target (1)")
-    parser.add_argument("--seconds", type=float, help="the same in seconds")
+    parser.add_argument("--seconds", type=float, help="the same in seconds; MCCS_FUZZ_TARGET_SECONDS overrides it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time (one per core)")
     parser.add_argument("--seed", type=int, default=0, help="of libFuzzer; default: random")
     parser.add_argument("--keep-corpus", action="store_true", help="start from the kept inputs only, and write no new ones")
@@ -228,7 +228,10 @@ def main():
     parser.add_argument("--save", action="store_true", help="then add inputs that reach more code to tests/fuzz/corpus")
     parser.add_argument("--list", action="store_true", help="print the targets and end")
     arguments = parser.parse_args()
-    arguments.seconds = arguments.seconds or 60 * arguments.minutes
+    if arguments.seconds is not None:
+        arguments.seconds = float(os.environ.get("MCCS_FUZZ_TARGET_SECONDS", arguments.seconds))
+    else:
+        arguments.seconds = 60 * arguments.minutes
     known = target_names()
     if arguments.list:
         print("\n".join(known))
