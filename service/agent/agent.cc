@@ -9,7 +9,6 @@
 #include "proto/agent.grpc.pb.h"
 #include "proto/message_limits.h"
 #include "service/agent/order_proto.h"
-#include "service/agent/tenants_file.h"
 #include "trust/grpc/credentials.h"
 
 namespace mccs {
@@ -270,10 +269,9 @@ void Agent::Watch(grpc::ClientContext* context) {
 
 void Agent::LoadTenants() {
   if (options_.tenants_file.empty()) return;
-  const absl::StatusOr<agent::v1::Tenants> tenants = ReadTenantsFile(options_.tenants_file);
+  const absl::StatusOr<agent::v1::Tenants> tenants = tenants_file_.Load();
   if (absl::IsNotFound(tenants.status())) return;
   if (!tenants.ok()) return log_->Warning(std::string(tenants.status().message()));
-  kept_tenants_ = tenants->SerializeAsString();
   const std::lock_guard lock(mutex_);
   SetTenants(*tenants);
   StoreHasOrders();
@@ -285,11 +283,9 @@ void Agent::SetTenants(const agent::v1::Tenants& tenants) {
 }
 
 void Agent::KeepTenants(const agent::v1::Tenants& tenants) {
-  std::string text = tenants.SerializeAsString();
-  if (options_.tenants_file.empty() || text == kept_tenants_) return;
-  if (const absl::Status s = WriteTenantsFile(options_.tenants_file, tenants); !s.ok())
-    return log_->Warning(std::string(s.message()));
-  kept_tenants_ = std::move(text);
+  if (options_.tenants_file.empty()) return;
+  if (const absl::Status s = tenants_file_.Keep(tenants); !s.ok())
+    log_->Warning(std::string(s.message()));
 }
 
 void Agent::HandleMessage(const agent::v1::ToAgent& message) {

@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "proto/agent.pb.h"
 #include "service/agent/agent_table.h"
+#include "service/agent/tenants_file.h"
 #include "service/communicator/links/controller_link.h"
 #include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
@@ -86,7 +87,10 @@ struct AgentVitals {
 class Agent final : public ControllerLink {
  public:
   // Does not connect: connected() is false, reports are stored. LIFETIME: `log` outlives it.
-  Agent(AgentOptions options, Log* log) : options_(std::move(options)), log_(log) {}
+  Agent(AgentOptions options, Log* log)
+      : options_(std::move(options)),
+        log_(log),
+        tenants_file_(options_.tenants_file, &file_calls_) {}
   // Stops and joins its threads; does not wait for the controller.
   ~Agent() override;
 
@@ -188,8 +192,8 @@ class Agent final : public ControllerLink {
   std::thread sender_;
   int64_t retry_ns_ = 0;    // sender thread
   std::string last_error_;  // sender thread: to log the same error once
-  std::string
-      kept_tenants_;  // in tenants_file, serialized; the thread that calls Start, then listeners
+  FileCalls file_calls_;
+  TenantsFile tenants_file_;  // the thread that calls Start, then listeners
   // Read by the engine; protects no other data.
   std::atomic<bool> connected_ = false;
   std::atomic<bool> has_id_key_ = false;

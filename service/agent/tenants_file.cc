@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
@@ -17,17 +18,29 @@ namespace {
 
 std::string HeaderOf(size_t bytes) { return absl::StrCat("mccs-tenants 1 ", bytes, "\n"); }
 
-bool WriteAll(int fd, const std::string& text) {
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t n = write(fd, text.data() + written, text.size() - written);
+bool WriteAll(FileCalls& calls, int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = calls.Write(fd, text);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
-    written += static_cast<size_t>(n);
+    text.remove_prefix(static_cast<size_t>(n));
   }
   return true;
 }
 
 }  // namespace
+
+int FileCalls::Create(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+ssize_t FileCalls::Write(int fd, std::string_view bytes) {
+  return write(fd, bytes.data(), bytes.size());
+}
+int FileCalls::Sync(int fd) { return fsync(fd); }
+int FileCalls::Rename(const std::string& from, const std::string& to) {
+  return std::rename(from.c_str(), to.c_str());
+}
+void FileCalls::Remove(const std::string& path) { unlink(path.c_str()); }
 
 absl::StatusOr<agent::v1::Tenants> ReadTenantsFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -47,20 +60,28 @@ absl::StatusOr<agent::v1::Tenants> ReadTenantsFile(const std::string& path) {
                    "has sent them; remove the file if the message returns"));
 }
 
-absl::Status WriteTenantsFile(const std::string& path, const agent::v1::Tenants& tenants) {
-  const std::string body = tenants.SerializeAsString();
+absl::StatusOr<agent::v1::Tenants> TenantsFile::Load() {
+  absl::StatusOr<agent::v1::Tenants> tenants = ReadTenantsFile(path_);
+  if (tenants.ok()) kept_ = tenants->SerializeAsString();
+  return tenants;
+}
+
+absl::Status TenantsFile::Keep(const agent::v1::Tenants& tenants) {
+  std::string body = tenants.SerializeAsString();
+  if (body == kept_) return absl::OkStatus();
   // One name: the next write replaces what a death in this one leaves.
-  const std::string draft = absl::StrCat(path, ".draft");
-  const UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  // fsync: the new name must not reach the disk before its content.
-  if (fd.valid() && WriteAll(fd.get(), HeaderOf(body.size()) + body) && fsync(fd.get()) == 0 &&
-      std::rename(draft.c_str(), path.c_str()) == 0) {
+  const std::string draft = absl::StrCat(path_, ".draft");
+  const UniqueFd fd(calls_->Create(draft));
+  // Sync: the new name must not reach the disk before its content.
+  if (fd.valid() && WriteAll(*calls_, fd.get(), HeaderOf(body.size()) + body) &&
+      calls_->Sync(fd.get()) == 0 && calls_->Rename(draft, path_) == 0) {
+    kept_ = std::move(body);
     return absl::OkStatus();
   }
   const std::string why = std::strerror(errno);
-  unlink(draft.c_str());
+  calls_->Remove(draft);
   return absl::UnavailableError(
-      absl::StrCat("cannot keep the Tenants in ", path, ": ", why,
+      absl::StrCat("cannot keep the Tenants in ", path_, ": ", why,
                    "; without it they do not hold after a restart while the controller is away: "
                    "check `tenants_file`, and that its disk has space"));
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "service/agent/agent.h"
+#include "tests/unit/agent/failing_disk.h"
 #include "tests/unit/recording_log.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -53,6 +54,14 @@ class TenantsFileTest : public testing::Test {
     const std::filesystem::directory_iterator files(directory_.path());
     return static_cast<size_t>(std::distance(begin(files), end(files)));
   }
+  // As a daemon that has just started.
+  absl::Status Keep(const agent::v1::Tenants& tenants) {
+    return TenantsFile(path_, &calls_).Keep(tenants);
+  }
+  std::string Kept() const {
+    const auto kept = ReadTenantsFile(path_);
+    return kept.ok() ? kept->SerializeAsString() : kept.status().ToString();
+  }
   // A process writes another table, of 8 MiB, and dies after a part of it: the signal of the limit
   // of its files' size ends it.
   void DieInWrite() {
@@ -65,7 +74,7 @@ class TenantsFileTest : public testing::Test {
       signal(SIGXFSZ, SIG_DFL);
       agent::v1::Tenants large;
       large.set_id_key(std::string(8 << 20, 'k'));
-      (void)WriteTenantsFile(path_, large);
+      (void)Keep(large);
       _exit(1);
     }
     int status = 0;
@@ -75,19 +84,20 @@ class TenantsFileTest : public testing::Test {
 
   const TemporaryDirectory directory_;
   const std::string path_ = directory_.File("tenants.table");
+  FileCalls calls_;
   RecordingLog log_;
 };
 
 TEST_F(TenantsFileTest, ReturnsWhatWasWrittenLast) {
   EXPECT_TRUE(absl::IsNotFound(ReadTenantsFile(path_).status()));
-  ASSERT_TRUE(WriteTenantsFile(path_, {}).ok());
+  ASSERT_TRUE(Keep({}).ok());
   EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
-  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
-  EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+  ASSERT_TRUE(Keep(TeamA()).ok());
+  EXPECT_EQ(Kept(), TeamA().SerializeAsString());
 }
 
 TEST_F(TenantsFileTest, RejectsEachTruncatedFile) {
-  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  ASSERT_TRUE(Keep(TeamA()).ok());
   const auto bytes = std::filesystem::file_size(path_);
   for (auto size = bytes; size-- > 0;) {
     std::filesystem::resize_file(path_, size);
@@ -99,7 +109,7 @@ TEST_F(TenantsFileTest, RejectsEachTruncatedFile) {
 
 TEST_F(TenantsFileTest, AnErrorNamesTheFile) {
   const std::string missing = directory_.File("none/tenants.table");
-  EXPECT_THAT(WriteTenantsFile(missing, TeamA()).message(), HasSubstr(missing));
+  EXPECT_THAT(TenantsFile(missing, &calls_).Keep(TeamA()).message(), HasSubstr(missing));
 }
 
 // No file may grow, as on a full disk.
@@ -122,35 +132,35 @@ class FullDisk {
 };
 
 TEST_F(TenantsFileTest, AFullDiskLeavesTheTableOfBefore) {
-  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  ASSERT_TRUE(Keep(TeamA()).ok());
   absl::Status written;
   {
     const FullDisk full;
-    written = WriteTenantsFile(path_, {});
+    written = Keep({});
   }
   EXPECT_THAT(written.message(), HasSubstr(path_));
   EXPECT_THAT(written.message(), HasSubstr("File too large"));
-  EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+  EXPECT_EQ(Kept(), TeamA().SerializeAsString());
   EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
-  EXPECT_TRUE(WriteTenantsFile(path_, {}).ok());
+  EXPECT_TRUE(Keep({}).ok());
   EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
 }
 
 TEST_F(TenantsFileTest, ADeathInAWriteLeavesTheTableOfBefore) {
-  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  ASSERT_TRUE(Keep(TeamA()).ok());
   for (int death = 0; death < 3; ++death) {
     DieInWrite();
-    EXPECT_EQ(ReadTenantsFile(path_)->SerializeAsString(), TeamA().SerializeAsString());
+    EXPECT_EQ(Kept(), TeamA().SerializeAsString());
   }
   EXPECT_LE(FilesInDirectory(), 2u) << "a draft per death";
-  ASSERT_TRUE(WriteTenantsFile(path_, {}).ok());
+  ASSERT_TRUE(Keep({}).ok());
   EXPECT_EQ(ReadTenantsFile(path_)->tenants_size(), 0);
   EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
 }
 
 TEST_F(TenantsFileTest, TenantsHoldAfterARestartWithoutAController) {
   EXPECT_FALSE(TenantsAtStart().has_value());
-  ASSERT_TRUE(WriteTenantsFile(path_, TeamA()).ok());
+  ASSERT_TRUE(Keep(TeamA()).ok());
   const auto tenants = TenantsAtStart();
   ASSERT_TRUE(tenants.has_value());
   ASSERT_EQ(tenants->size(), 1u);
@@ -175,6 +185,75 @@ TEST_F(TenantsFileTest, ADamagedFileIsReportedAndIgnored) {
   std::ofstream(path_) << "mccs-tenants 1 5\nx";
   EXPECT_FALSE(TenantsAtStart().has_value());
   EXPECT_TRUE(log_.Contains("is not a complete table of Tenants"));
+}
+
+// ---- Faults at each point of a write ------------------------------------------------------------
+
+using Fault = FailingDisk::Fault;
+using Death = FailingDisk::Death;
+
+agent::v1::Tenants TeamB() {
+  agent::v1::Tenants tenants = TeamA();
+  tenants.mutable_tenants(0)->set_name("team-b");
+  return tenants;
+}
+
+class TenantsFileFaults : public TenantsFileTest {
+ protected:
+  TenantsFileFaults() {
+    EXPECT_TRUE(file_.Keep(TeamA()).ok());
+    bytes_ = std::filesystem::file_size(path_);
+  }
+  // A write fails with this reason; the file has the table of before, and no draft is left.
+  void ExpectRejected(const char* why) {
+    EXPECT_THAT(file_.Keep(TeamB()).message(), HasSubstr(why));
+    EXPECT_EQ(Kept(), TeamA().SerializeAsString());
+    EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
+  }
+
+  FailingDisk disk_;
+  TenantsFile file_{path_, &disk_};
+  size_t bytes_ = 0;  // of the file with either table
+};
+
+TEST_F(TenantsFileFaults, ADiskThatIsFullAtAnyByteLeavesTheTableOfBefore) {
+  for (size_t room = 0; room < bytes_; ++room) {
+    SCOPED_TRACE(room);
+    disk_.Fail(Fault::kFull, room);
+    ExpectRejected("No space left on device");
+  }
+  disk_.Repair();
+  EXPECT_TRUE(file_.Keep(TeamB()).ok());
+  EXPECT_EQ(Kept(), TeamB().SerializeAsString());
+}
+
+TEST_F(TenantsFileFaults, AFailedSyncLeavesTheTableOfBefore) {
+  disk_.Fail(Fault::kSyncFails);
+  ExpectRejected("Input/output error");
+  disk_.Repair();
+  EXPECT_TRUE(file_.Keep(TeamB()).ok());
+  EXPECT_EQ(Kept(), TeamB().SerializeAsString());
+}
+
+TEST_F(TenantsFileFaults, ADeathAtAnyPointLeavesTheOldOrTheNewTable) {
+  for (uint64_t point = 0; point < FailingDisk::kDeaths; ++point) {
+    const auto death = static_cast<Death>(point);
+    for (size_t left = 0; left <= bytes_; ++left) {
+      SCOPED_TRACE(testing::Message() << "at point " << point << ", with " << left << " bytes");
+      ASSERT_TRUE(TenantsFile(path_, &disk_).Keep(TeamA()).ok());
+      disk_.DieAt(death, left);
+      EXPECT_FALSE(TenantsFile(path_, &disk_).Keep(TeamB()).ok());
+      EXPECT_TRUE(disk_.dead());
+      disk_.Restart();
+      TenantsFile next(path_, &disk_);
+      const auto found = next.Load();
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(found->tenants(0).name(), death == Death::kAfterRename ? "team-b" : "team-a");
+      EXPECT_TRUE(next.Keep(TeamB()).ok());
+      EXPECT_EQ(Kept(), TeamB().SerializeAsString());
+      EXPECT_EQ(FilesInDirectory(), 1u) << "no draft";
+    }
+  }
 }
 
 }  // namespace tenants_file_test
