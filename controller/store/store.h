@@ -78,7 +78,8 @@ class Store {
   virtual absl::StatusOr<StoredState> Load() = 0;
   // Atomic and durable: stores all of `change` or nothing, even if the process or the machine
   // crashes. kFailedPrecondition: change.revision is neither the stored one nor the next.
-  // kInternal: could not store it; the message has the reason.
+  // kInternal: could not store it; the message has the reason. Until another commit has succeeded,
+  // the next process that opens the store may find a change whose sync failed.
   virtual absl::Status Commit(const StoreChange& change) = 0;
   // The newest `limit` entries, the newest first.
   virtual absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) = 0;

@@ -28,6 +28,8 @@ class FailingFiles {
   // The fault begins after `writes` more writes (kSyncFails: syncs) that succeed.
   void FailAfter(Fault fault, uint64_t writes);
   void Repair() { FailAfter(Fault::kNone, 0); }
+  // The process is dead, as after a torn write: until Repair nothing reaches the disk.
+  void Die();
   // Whether the fault has come.
   bool failed() const;
 

@@ -121,6 +121,20 @@ TEST_F(StoreFaults, AFailedSyncRejectsTheCommitAndChangesNothing) {
   ExpectRejected(Fault::kSyncFails, "disk I/O error; check the disk and the kernel's log");
 }
 
+// The file may have the whole commit although it was rejected.
+TEST_F(StoreFaults, AFailedSyncLeavesTheNextControllerTheOldOrTheNewState) {
+  for (uint64_t syncs = 0; syncs < kMostWrites; ++syncs) {
+    SCOPED_TRACE(testing::Message() << "after " << syncs << " syncs");
+    Open(/*document_bytes=*/3000);
+    files_.FailAfter(Fault::kSyncFails, syncs);
+    const bool rejected = !CommitNext().ok();
+    EXPECT_EQ(rejected, files_.failed());
+    ASSERT_TRUE(RevisionAfterDeath().has_value()) << "a mixture";
+    if (!rejected) return;
+  }
+  ADD_FAILURE() << "the commit never succeeds";
+}
+
 TEST_F(StoreFaults, ATornWriteLeavesTheOldOrTheNewState) {
   uint64_t writes = 0;
   for (; writes < kMostWrites; ++writes) {
