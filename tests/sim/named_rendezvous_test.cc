@@ -35,8 +35,9 @@ class SimNamedRendezvous : public testing::Test {
   }
 
   SimControl* control_ = nullptr;  // owned by world_
-  SimWorld world_{
-      {.seed = 5, .hosts = 3, .controller = MakeSimControl(5, &control_, std::string(32, 'k'))}};
+  SimWorld world_{{.seed = 5,
+                   .hosts = 3,
+                   .controller = MakeSimControl(5, &control_, {.id_key = std::string(32, 'k')})}};
 };
 
 TEST_F(SimNamedRendezvous, RanksMeetWithoutTheAddress) {

@@ -37,9 +37,18 @@ namespace mccs {
   /* Faults (random_faults.h). */                                                                 \
   EVENT(kDescriptorsExhausted, "hosts out of descriptors")                                        \
   EVENT(kMemoryExhausted, "hosts out of memory")                                                  \
-  EVENT(kDiskFailed, "failing disks")                                                             \
-  EVENT(kRequestRejectedByDisk, "requests rejected by a failing disk")                            \
+  EVENT(kStoreDiskFull, "full disks of the controller")                                           \
+  EVENT(kRequestRejectedByFullDisk, "requests rejected by a full disk")                           \
+  EVENT(kStoreSyncFailed, "disks of the controller that fail to sync")                            \
+  EVENT(kRequestRejectedByFailedSync, "requests rejected by a failed sync")                       \
   EVENT(kControllerDiedInCommit, "controllers dead in a commit")                                  \
+  EVENT(kStoreWriteTorn, "torn writes of the controller's store")                                 \
+  EVENT(kHostDiskFull, "full disks of hosts")                                                     \
+  EVENT(kHostSyncFailed, "disks of hosts that fail to sync")                                      \
+  EVENT(kTenantsNotKept, "tables of Tenants not kept")                                            \
+  EVENT(kDaemonDiedInWrite, "daemons dead in a write of their table")                             \
+  EVENT(kOldTenantsFound, "old tables found after that")                                          \
+  EVENT(kNewTenantsFound, "new tables found after that")                                          \
   EVENT(kClockJumped, "clock jumps")                                                              \
   EVENT(kWallClockSetBack, "times of day set back")                                               \
   EVENT(kWallClockSetForward, "times of day set forward")                                         \

@@ -11,9 +11,15 @@ namespace {
 
 constexpr int64_t kLongestNs = 2 * kNsPerSec;
 constexpr int64_t kLongestCutNs = 8 * kNsPerSec;
+constexpr int64_t kLongestHostDiskNs = 8 * kNsPerSec;
 constexpr int64_t kBriefNs = 200 * kNsPerMs;
 constexpr int64_t kLongestJumpNs = 300 * kNsPerSec;
 constexpr int64_t kWallJumpNs = 30 * 24 * 3600 * kNsPerSec;
+// Most commits of the store have fewer writes than the first and more than the second one.
+constexpr uint64_t kWritesOfCommit = 16;
+constexpr uint64_t kWritesOnFullDisk = 4;
+// Most tables of Tenants are longer.
+constexpr uint64_t kTableBytes = 100;
 constexpr char kNoDescriptors[] = "Too many open files";
 constexpr char kNoMemory[] = "Cannot allocate memory";
 
@@ -33,7 +39,7 @@ RandomFaults::RandomFaults(SimWorld& world, SimControl& control, bool verbs, uin
 void RandomFaults::Act(const std::vector<int>& living) {
   if (!enabled_ || living.empty() || Below(16) > 0) return;
   const int host = living[Below(living.size())];
-  switch (Below(10)) {
+  switch (Below(15)) {
     case 0:
     case 1:
       if (IsOn(Kind::kDescriptors, host)) return;
@@ -47,27 +53,77 @@ void RandomFaults::Act(const std::vector<int>& living) {
       counts_.Add(RandomEvent::kMemoryExhausted);
       return Begin(Kind::kMemory, host, Between(1, kLongestNs));
     case 4:
-      if (IsOn(Kind::kDisk, -1)) return;
-      control_.store().SetFails(true);
-      counts_.Add(RandomEvent::kDiskFailed);
-      return Begin(Kind::kDisk, -1, Between(1, kLongestNs));
+      return FailStoreDisk(FailingFiles::Fault::kDiskFull);
     case 5:
-      return control_.store().DieInNextCommit(Below(2) == 0 ? FailingStore::Death::kBeforeDurable
-                                                            : FailingStore::Death::kAfterDurable);
+      return FailStoreDisk(FailingFiles::Fault::kSyncFails);
     case 6:
-      return JumpClock(host);
+      return control_.failing_store()->DieInNextCommit(Below(kWritesOfCommit));
     case 7:
+      return FailHostDisk(host);
+    case 8:
+    case 9:
+      return PlanDeathInWrite(host);
+    case 10:
+      return JumpClock(host);
+    case 11:
       return JumpWallClock();
     default:
       return BeginPartition(living);
   }
 }
 
+void RandomFaults::FailStoreDisk(FailingFiles::Fault fault) {
+  if (IsOn(Kind::kStoreDisk, -1)) return;
+  const bool full = fault == FailingFiles::Fault::kDiskFull;
+  control_.failing_store()->Fail(fault, full ? Below(kWritesOnFullDisk) : 0);
+  counts_.Add(full ? RandomEvent::kStoreDiskFull : RandomEvent::kStoreSyncFailed);
+  Begin(Kind::kStoreDisk, -1, Between(1, kLongestNs));
+}
+
+// For longer: a daemon seldom writes.
+void RandomFaults::FailHostDisk(int host) {
+  if (IsOn(Kind::kHostDisk, host)) return;
+  const bool full = Below(2) == 0;
+  control_.tenants_file(host).disk().Fail(
+      full ? FailingDisk::Fault::kFull : FailingDisk::Fault::kSyncFails, Below(kTableBytes));
+  counts_.Add(full ? RandomEvent::kHostDiskFull : RandomEvent::kHostSyncFailed);
+  Begin(Kind::kHostDisk, host, Between(kNsPerSec, kLongestHostDiskNs));
+}
+
+// In half of all cases the new table has its name already.
+void RandomFaults::PlanDeathInWrite(int host) {
+  const uint64_t before = Below(FailingDisk::kDeaths - 1);
+  deaths_[host] = {.at = Below(2) == 0 ? FailingDisk::Death::kAfterRename
+                                       : static_cast<FailingDisk::Death>(before),
+                   .left = Below(kTableBytes)};
+}
+
+std::vector<int> RandomFaults::RunFor(int64_t ns) {
+  for (const auto& [host, death] : deaths_)
+    control_.tenants_file(host).disk().DieAt(death.at, death.left);
+  world_.RunUntil([&] { return !DeadInWrite().empty(); }, ns);
+  for (const auto& [host, death] : deaths_) control_.tenants_file(host).disk().StayAlive();
+  std::vector<int> dead = DeadInWrite();
+  for (const int host : dead) deaths_.erase(host);
+  counts_.Add(RandomEvent::kDaemonDiedInWrite, dead.size());
+  return dead;
+}
+
+std::vector<int> RandomFaults::DeadInWrite() const {
+  std::vector<int> dead;
+  for (const auto& [host, death] : deaths_) {
+    if (world_.host(host).alive() && control_.tenants_file(host).disk().dead())
+      dead.push_back(host);
+  }
+  return dead;
+}
+
 void RandomFaults::JumpClock(int host) {
   // Lanes may be waiting to reconnect, also after an earlier jump.
   const MonotonicNs now = world_.clock().Now();
   const bool after_fault = std::ranges::any_of(faults_, [&](const Fault& fault) {
-    const bool affects = fault.kind != Kind::kClock || fault.host == host;
+    const bool is_of_disk = fault.kind == Kind::kStoreDisk || fault.kind == Kind::kHostDisk;
+    const bool affects = !is_of_disk && (fault.kind != Kind::kClock || fault.host == host);
     return affects && now <= fault.end + kGraceNs;
   });
   const bool disturbed = disturbed_at_ != 0 && now <= disturbed_at_ + kGraceNs;
@@ -139,8 +195,10 @@ void RandomFaults::End(Fault& fault) {
       return world_.network().SetOutOfDescriptors(address(fault.host), false);
     case Kind::kMemory:
       return world_.host(fault.host).SetOutOfMemory(false);
-    case Kind::kDisk:
-      return control_.store().SetFails(false);
+    case Kind::kStoreDisk:
+      return control_.failing_store()->Repair();
+    case Kind::kHostDisk:
+      return control_.tenants_file(fault.host).disk().Repair();
     case Kind::kBriefOneWay:
     case Kind::kOneWay:
     case Kind::kCut:
@@ -175,7 +233,8 @@ MonotonicNs RandomFaults::EndAll() {
     if (!fault.over) End(fault);
     if (fault.kind == Kind::kCut) until = std::max(until, fault.end + kQuarantineNs);
   }
-  control_.store().DieInNextCommit(FailingStore::Death::kNone);
+  control_.failing_store()->StayAlive();
+  deaths_.clear();
   return until;
 }
 
@@ -209,7 +268,8 @@ bool RandomFaults::Explains(const Fault& fault, const std::vector<int>& hosts,
     case Kind::kCut:
       return has_rank_on(fault.to);
     case Kind::kBriefOneWay:
-    case Kind::kDisk:
+    case Kind::kStoreDisk:
+    case Kind::kHostDisk:
       return false;
   }
   return false;
@@ -226,15 +286,21 @@ MonotonicNs RandomFaults::DelayedUntil(const std::vector<int>& hosts) const {
 }
 
 std::string RandomFaults::FindViolation() const {
-  const auto entries = control_.catalog().Audit(Store::kMaxAuditEntries);
-  if (!entries.ok()) return entries.status().ToString();
-  uint64_t number = entries->size();
-  for (const AuditEntry& entry : *entries) {
-    if (entry.number != number)
-      return absl::StrCat("entry ", entry.number, " of the audit log is in place ", number);
-    --number;
+  for (int h = 0; h < world_.hosts(); ++h) {
+    const std::string& violation = control_.tenants_file(h).violation();
+    if (!violation.empty()) return absl::StrCat("h", h, ": ", violation);
   }
-  return "";
+  return control_.failing_store()->FindViolation();
+}
+
+void RandomFaults::CountFiles() {
+  counts_.Add(RandomEvent::kStoreWriteTorn, control_.failing_store()->torn_writes());
+  for (int h = 0; h < world_.hosts(); ++h) {
+    const SimTenantsFile::Counts& counts = control_.tenants_file(h).counts();
+    counts_.Add(RandomEvent::kTenantsNotKept, counts.not_kept);
+    counts_.Add(RandomEvent::kOldTenantsFound, counts.found_old);
+    counts_.Add(RandomEvent::kNewTenantsFound, counts.found_new);
+  }
 }
 
 bool RandomFaults::HadFault(const std::vector<int>& hosts) const {

@@ -2,7 +2,9 @@
 // which errors of jobs they explain.
 //
 // - A host has no descriptors or no memory left for a while.
-// - The disk of the controller's store fails for a while, or the controller dies in a commit.
+// - The disk of the controller's store is full or fails to sync for a while, or the controller dies
+//   in a commit, also in the middle of a write.
+// - The same for the disk of a host with its daemon's table of Tenants, and the daemon.
 // - The monotonic clock of a host jumps forward, and the time of day in both directions.
 // - What one host sends to another is delayed: for a shorter time than lanes tolerate, or for a
 //   longer one while their lanes break. Or two hosts do not reach each other, and all others reach
@@ -14,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -37,12 +40,15 @@ class RandomFaults final : public SimParticipant {
       HostReachability::kCheckTimeoutNs + HostReachability::kCheckEveryNs + kNsPerSec;
 
   // `verbs`: lanes use RDMA; they may reconnect while they are set up, also without a fault.
-  // LIFETIME: `world`, `control` and `counts` outlive it.
+  // LIFETIME: `world`, `control` and `counts` outlive it. REQUIRES: `control` has disks.
   RandomFaults(SimWorld& world, SimControl& control, bool verbs, uint64_t seed,
                RandomCounts& counts);
 
   // May begin a fault on some of these hosts.
   void Act(const std::vector<int>& living);
+  // Runs the world for `ns`, or until daemons die in a write, which happens only here. Returns
+  // their hosts, for the caller to kill them.
+  std::vector<int> RunFor(int64_t ns);
   // Ends those that are over, and calls `watch`, at every event of the world.
   bool Poll() override;
   MonotonicNs NextEvent() const override;
@@ -57,8 +63,10 @@ class RandomFaults final : public SimParticipant {
   bool Explains(const std::vector<int>& hosts, const std::string& error, bool forming) const;
   // Until when a partition between these hosts delays what their daemons send to each other.
   MonotonicNs DelayedUntil(const std::vector<int>& hosts) const;
-  // An entry that the audit log has lost, doubled or moved; empty: none.
+  // A file of a controller or a daemon with other content than it must have; empty: none.
   std::string FindViolation() const;
+  // Adds events of the files to the counts. Call once, at the end.
+  void CountFiles();
   // Whether one of these hosts had a fault that is over.
   bool HadFault(const std::vector<int>& hosts) const;
 
@@ -66,7 +74,8 @@ class RandomFaults final : public SimParticipant {
   enum class Kind : uint8_t {
     kDescriptors,
     kMemory,
-    kDisk,
+    kStoreDisk,
+    kHostDisk,
     kClock,        // at one moment
     kBriefOneWay,  // shorter than lanes tolerate
     kOneWay,       // longer, and the lanes are cut
@@ -74,7 +83,7 @@ class RandomFaults final : public SimParticipant {
   };
   struct Fault {
     Kind kind = Kind::kDescriptors;
-    int host = -1;  // kDisk: -1
+    int host = -1;  // kStoreDisk: -1
     int to = -1;    // of partitions
     MonotonicNs begin = 0;
     MonotonicNs end = 0;
@@ -87,7 +96,16 @@ class RandomFaults final : public SimParticipant {
     return least + static_cast<int64_t>(Below(static_cast<uint64_t>(most - least)));
   }
   bool IsOn(Kind kind, int host) const;
+  // A daemon that dies when it next keeps its table.
+  struct DeathInWrite {
+    FailingDisk::Death at = FailingDisk::Death::kInWrite;
+    size_t left = 0;
+  };
   void Begin(Kind kind, int host, int64_t ns, int to = -1);
+  void FailStoreDisk(FailingFiles::Fault fault);
+  void FailHostDisk(int host);
+  void PlanDeathInWrite(int host);
+  std::vector<int> DeadInWrite() const;
   void End(Fault& fault);
   void BeginPartition(const std::vector<int>& living);
   void CutLanes(int from, int to);
@@ -103,6 +121,7 @@ class RandomFaults final : public SimParticipant {
   const bool verbs_;
   const bool enabled_;
   std::vector<Fault> faults_;
+  std::map<int, DeathInWrite> deaths_;  // by host
   MonotonicNs disturbed_at_ = 0;
   std::function<void()> watch_;
 };

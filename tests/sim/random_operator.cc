@@ -58,7 +58,7 @@ std::string RandomOperator::Apply(const std::string& text) {
   const auto outcome = control_.Apply(text);
   // Without a Topology a cluster would be tested only in part.
   initialized_ = !control_.objects()->OfKind(ObjectKind::kTopology).empty();
-  if (!outcome.ok()) return OnRejected(outcome.status(), *before);
+  if (!outcome.ok()) return OnRejected(outcome.status(), *before, *read);
   for (const ObjectChange& change : outcome->plan.changes) {
     if (change.kind != ChangeKind::kUnchanged) Count(*control_.objects()->Find(change.key));
   }
@@ -71,36 +71,52 @@ std::string RandomOperator::Undrain(std::mt19937_64& random) {
   if (drains.empty()) return "";
   const auto outcome = control_.Delete({drains[random() % drains.size()]->key});
   if (!outcome.ok() && !absl::IsInternal(outcome.status())) return "undrain rejected";
-  if (!outcome.ok()) return OnRejected(outcome.status(), *before);
+  if (!outcome.ok()) return OnRejected(outcome.status(), *before, {});
   counts_.Add(RandomEvent::kUndrained);
   return "";
 }
 
 // A conflict and a disk that fails reject a request, and then nothing changes. A controller that
 // dies meanwhile has stored all of it or nothing.
-std::string RandomOperator::OnRejected(const absl::Status& why, const ObjectSet& before) {
-  const FailingStore::Death death = control_.store().TakeDeath();
-  if (death != FailingStore::Death::kNone) return OnDeath(death, before);
+std::string RandomOperator::OnRejected(const absl::Status& why, const ObjectSet& before,
+                                       const std::vector<Object>& requested) {
+  FailingStore* const store = control_.failing_store();
+  if (store != nullptr && store->TakeDeath()) return OnDeath(before);
   const uint64_t revision = control_.objects()->revision;
   if (revision != before.revision) return absl::StrCat("rejected, but changed: ", why.ToString());
-  if (control_.store().fails() && absl::StrContains(why.message(), kDiskFailure)) {
-    counts_.Add(RandomEvent::kRequestRejectedByDisk);
-    return "";
-  }
+  if (store != nullptr && IsOfDisk(why, requested)) return "";
   counts_.Add(RandomEvent::kRequestRejected);
   return absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why) ? "" : why.ToString();
 }
 
-std::string RandomOperator::OnDeath(FailingStore::Death death, const ObjectSet& before) {
+bool RandomOperator::IsOfDisk(const absl::Status& why, const std::vector<Object>& requested) {
+  switch (control_.failing_store()->fault()) {
+    case FailingFiles::Fault::kDiskFull:
+      if (!absl::StrContains(why.message(), "; the disk is full")) return false;
+      counts_.Add(RandomEvent::kRequestRejectedByFullDisk);
+      return true;
+    case FailingFiles::Fault::kSyncFails:
+      if (!absl::StrContains(why.message(), "disk I/O error; check the disk")) return false;
+      counts_.Add(RandomEvent::kRequestRejectedByFailedSync);
+      // The next controller may have the change all the same.
+      for (const Object& object : requested) {
+        if (object.key.kind == ObjectKind::kTenant) NoteQuotas(TenantOf(object));
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+// FailingStore checks that the store has all of the change or nothing.
+std::string RandomOperator::OnDeath(const ObjectSet& before) {
   control_.Kill();
   control_.Restart();
   counts_.Add(RandomEvent::kControllerDiedInCommit);
   const Catalog::Objects after = control_.objects();
   for (const Object* tenant : after->OfKind(ObjectKind::kTenant)) NoteQuotas(TenantOf(*tenant));
   initialized_ = !after->OfKind(ObjectKind::kTopology).empty();
-  const uint64_t most =
-      before.revision + (death == FailingStore::Death::kAfterDurable ? uint64_t{1} : uint64_t{0});
-  if (after->revision >= before.revision && after->revision <= most) return "";
+  if (after->revision == before.revision || after->revision == before.revision + 1) return "";
   return absl::StrCat("after a death at revision ", before.revision,
                       " the controller has revision ", after->revision);
 }

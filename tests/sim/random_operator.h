@@ -38,9 +38,13 @@ class RandomOperator {
  private:
   std::string Apply(const std::string& text);
   std::string Undrain(std::mt19937_64& random);
-  // Both return an error that must not happen. `before`: the objects before the request.
-  std::string OnRejected(const absl::Status& why, const ObjectSet& before);
-  std::string OnDeath(FailingStore::Death death, const ObjectSet& before);
+  // Both return an error that must not happen. `before`: the objects before the request;
+  // `requested`: those that it applies.
+  std::string OnRejected(const absl::Status& why, const ObjectSet& before,
+                         const std::vector<Object>& requested);
+  std::string OnDeath(const ObjectSet& before);
+  // Whether the fault of the store's disk explains the rejection.
+  bool IsOfDisk(const absl::Status& why, const std::vector<Object>& requested);
   std::string RandomDocument(const std::vector<CommId>& communicators, std::mt19937_64& random);
   std::string InitialDocuments() const;
   std::string Topology() const;

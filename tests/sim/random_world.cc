@@ -56,6 +56,7 @@ class RandomWorld {
 
   RandomWorldOutcome Run() {
     outcome_.violation = RunAll();
+    if (faults_.has_value()) faults_->CountFiles();
     return outcome_;
   }
 
@@ -76,7 +77,7 @@ class RandomWorld {
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
     racks_ = options.racks;
-    options.controller = MakeSimControl(seed, &control_);
+    options.controller = MakeSimControl(seed, &control_, {.has_disks = world.faults});
     // A partition breaks queue pairs, and heals before their lanes fail.
     if (world.verbs)
       options.verbs = FakeVerbsOptions{.portion_bytes = 4096, .retry_ns = 20 * kNsPerMs};
@@ -93,7 +94,7 @@ class RandomWorld {
     }
     for (uint64_t step = 0; violation_.empty() && (step < 40 || !AllPosted()); ++step) Step();
     EndFaults();
-    if (may_die_ && violation_.empty()) RestartAll();
+    if (violation_.empty()) RestartAll();
     if ((may_die_ || faults_.has_value()) && violation_.empty()) RunOneMoreJob();
     if (violation_.empty()) FinishJobs();
     if (violation_.empty()) Settle();
@@ -124,8 +125,17 @@ class RandomWorld {
     EndLostJobs();
     if (hostile_tenants_.has_value()) hostile_tenants_->Act(LivingHosts());
     if (faults_.has_value()) faults_->Act(LivingHosts());
-    if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
-    if (Below(30) == 0) world_.RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
+    if (Below(2) == 0) RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
+    if (Below(30) == 0) RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
+  }
+
+  // Daemons may die in a write meanwhile.
+  void RunFor(int64_t ns) {
+    if (!faults_.has_value()) return world_.RunFor(ns);
+    for (const int dead : faults_->RunFor(ns)) {
+      Kill(dead);
+      if (Below(2) == 0) Restart(dead);
+    }
   }
 
   void KillOrRestartSomething(uint64_t kind) {
@@ -220,11 +230,15 @@ class RandomWorld {
   void KillDaemon() {
     const int dead = RandomHost();
     if (!world_.host(dead).alive()) return;
-    world_.Kill(dead);
+    Kill(dead);
     Count(RandomEvent::kDaemonKilled);
-    for (RandomJob& job : jobs_) job.OnDaemonDied(dead);
-    if (hostile_tenants_.has_value()) hostile_tenants_->OnDaemonDied(dead);
     if (Below(2) == 0) AwaitErrors();
+  }
+
+  void Kill(int host) {
+    world_.Kill(host);
+    for (RandomJob& job : jobs_) job.OnDaemonDied(host);
+    if (hostile_tenants_.has_value()) hostile_tenants_->OnDaemonDied(host);
   }
 
   void RestartDaemon() {

@@ -6,8 +6,9 @@
 // - Lanes break, hosts are partitioned for a while, agents lose their streams, the controller dies
 //   and restarts.
 // - In some worlds daemons die and others replace them, processes die, and new jobs start.
-// - In half of the worlds hosts run out of descriptors or memory, the controller's disk fails or it
-//   dies in a commit, clocks jump, and the network loses one direction (random_faults.h).
+// - In half of the worlds hosts run out of descriptors or memory, disks of the controller and the
+//   daemons are full or fail to sync, these programs die in a write, clocks jump, and the network
+//   loses one direction (random_faults.h).
 // - Most worlds have hostile tenants, whose processes and peer daemons violate every protocol
 //   (hostile_tenant.h). In half of the worlds the daemons have certificates: then the hostile peers
 //   are daemons of the cluster that lie, or programs without a certificate.
@@ -20,11 +21,16 @@
 //   once if its daemon died; if its process died, when they call an operation that the dead rank
 //   has not called.
 // - A job is rejected only for a quota, in worlds where a Tenant has had one. An operator's request
-//   is rejected only for a conflict or a failing disk, and then changes nothing.
+//   is rejected only for a conflict or a failing disk, and then changes nothing. After a failed
+//   sync the next controller may have the change all the same.
 // - A job that meets a fault is not affected, or all its ranks get an error within kErrorBoundNs,
 //   and the first one names the resource. No other job is affected. Jobs that start after the fault
 //   succeed.
-// - A controller that died in a commit has all of the change or nothing.
+// - A controller has exactly the changes that its store has accepted. If the one before died in a
+//   commit, it has all of that change or nothing.
+// - A daemon starts with the table of Tenants that was kept last. If the one before died in a
+// write,
+//   it may have the new one.
 // - In the end every communicator runs the strategy that the controller wants, and the lanes of its
 //   rings leave from the wanted source ports; daemons and the controller have no state of ended
 //   communicators or processes.

@@ -29,8 +29,13 @@ void SimAgent::Ended(CommId id, const std::string& why) {
   if (!connected_) table_.DropEnded();
 }
 
-SimControl::SimControl(SimClock& clock, uint64_t seed, const std::string& id_key)
-    : clock_(clock), random_(seed), id_key_(id_key), wall_clock_(clock) {
+SimControl::SimControl(SimClock& clock, uint64_t seed, SimControlOptions options)
+    : clock_(clock),
+      random_(seed),
+      options_(std::move(options)),
+      wall_clock_(clock),
+      disks_(options_.has_disks ? std::make_unique<Disks>() : nullptr),
+      store_(disks_ != nullptr ? static_cast<Store&>(disks_->store) : memory_store_) {
   Restart();
 }
 
@@ -46,18 +51,18 @@ ControllerLink& SimControl::AddHost(int at, const Position& position, const std:
   MCCS_CHECK(index <= agents_.size());
   if (index == agents_.size()) agents_.emplace_back();
   MCCS_CHECK(agents_[index] == nullptr || !agents_[index]->alive_);
-  agents_[index] = std::make_unique<SimAgent>(std::move(host), clock);
+  if (disks_ != nullptr && index == disks_->tenants.size())
+    disks_->tenants.emplace_back(disks_->directory.File(host.name() + ".table"));
+  SimTenantsFile* const file = disks_ != nullptr ? &disks_->tenants[index] : nullptr;
+  agents_[index] = std::make_unique<SimAgent>(std::move(host), clock, file);
   agent::v1::Tenants kept;
-  kept.set_id_key(id_key_);
+  kept.set_id_key(options_.id_key);
+  if (file != nullptr) kept = file->Start().value_or(kept);
   agents_[index]->table_.SetTenants(kept);
   return *agents_[index];
 }
 
-void SimControl::KillHost(int host) {
-  SimAgent& agent = *agents_[static_cast<size_t>(host)];
-  Close(&agent, /*notify_controller=*/true);
-  agent.alive_ = false;
-}
+void SimControl::KillHost(int host) { End(agents_[static_cast<size_t>(host)].get()); }
 
 absl::StatusOr<Catalog::Outcome> SimControl::Apply(const std::string& yaml) {
   return catalog_->Apply({{"objects.yaml", yaml}}, kOperator, /*dry_run=*/false);
@@ -81,13 +86,22 @@ void SimControl::Kill() {
 }
 
 void SimControl::Restart() {
+  if (disks_ != nullptr) disks_->store.Reopen();
   coordinator_ = std::make_unique<SharedCoordinator>(
       CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs,
                          .version = "simulated",
                          .last_rate_revision = static_cast<uint64_t>(clock_.Now()),
                          .first_request_id = static_cast<uint64_t>(clock_.Now()) + 1,
-                         .id_key = id_key_},
+                         .id_key = options_.id_key},
       &clock_, log_.get());
+  OpenCatalog();
+  persister_ =
+      std::make_unique<StrategyPersister>(&store_, coordinator_.get(), &clock_, log_.get());
+  MCCS_CHECK(persister_->Restore().ok());
+  tick_at_ = clock_.Now() + kTickIntervalNs;
+}
+
+void SimControl::OpenCatalog() {
   auto catalog = Catalog::Open(&store_, &wall_clock_, log_.get());
   MCCS_CHECK(catalog.ok());
   catalog_ = *std::move(catalog);
@@ -99,10 +113,6 @@ void SimControl::Restart() {
       return c.TakeOutbox();
     }));
   });
-  persister_ =
-      std::make_unique<StrategyPersister>(&store_, coordinator_.get(), &clock_, log_.get());
-  MCCS_CHECK(persister_->Restore().ok());
-  tick_at_ = clock_.Now() + kTickIntervalNs;
 }
 
 void SimControl::CutStream(int host) {
@@ -125,7 +135,10 @@ bool SimControl::Poll() {
       return c.TakeOutbox();
     }));
     persister_->Persist();
-    if (store_.TakeDeath() != FailingStore::Death::kNone) Kill();
+    if (disks_ != nullptr && disks_->store.TakeDeath()) {
+      Kill();
+      OpenCatalog();  // The store may have a change that was rejected.
+    }
     moved = true;
   }
   for (auto& agent : agents_) moved |= agent->alive_ && PollAgent(agent.get());
@@ -205,6 +218,12 @@ void SimControl::Close(SimAgent* agent, bool notify_controller) {
   }));
 }
 
+// The daemon has died.
+void SimControl::End(SimAgent* agent) {
+  Close(agent, /*notify_controller=*/true);
+  agent->alive_ = false;
+}
+
 bool SimControl::SendPending(SimAgent* agent) {
   bool moved = false;
   if (agent->connected_) {
@@ -229,6 +248,14 @@ bool SimControl::Handle(SimAgent* agent) {
   while (auto message = agent->down_.Take(clock_.Now())) {
     moved = true;
     agent->heard_ = clock_.Now();
+    if (agent->tenants_file_ != nullptr && (message->has_registered() || message->has_tenants())) {
+      const agent::v1::Tenants& tenants =
+          message->has_registered() ? message->registered().tenants() : message->tenants();
+      if (!agent->tenants_file_->Keep(tenants)) {
+        End(agent);
+        return true;
+      }
+    }
     if (message->has_registered()) {
       agent->connected_ = true;
       agent->table_.SetTenants(message->registered().tenants());
@@ -263,9 +290,9 @@ void SimControl::Deliver(std::vector<Outgoing> outbox) {
 }
 
 std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
-    uint64_t seed, SimControl** control, const std::string& id_key) {
-  return [seed, control, id_key](SimClock& clock) {
-    auto made = std::make_unique<SimControl>(clock, seed, id_key);
+    uint64_t seed, SimControl** control, const SimControlOptions& options) {
+  return [seed, control, options](SimClock& clock) {
+    auto made = std::make_unique<SimControl>(clock, seed, options);
     *control = made.get();
     return made;
   };

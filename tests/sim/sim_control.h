@@ -1,11 +1,13 @@
 // The controller of a simulated world and the hosts' agents: production Catalog, Coordinator,
-// AgentTable and StrategyPersister, connected by in-memory streams instead of gRPC.
+// AgentTable and StrategyPersister, connected by in-memory streams instead of gRPC. In worlds with
+// disks also SqliteStore and TenantsFile.
 //
 // clang-format off
 //   daemon ── ControllerLink ──► SimAgent (AgentTable) ◄── messages with delays ──► Coordinator
 //                                                                                    ▲    │
 //                operators ── Apply, Delete ──► Catalog ─────────────────────────────┘    ▼
 //                                                  └──► store (survives a restart) ◄── StrategyPersister
+//   SimAgent ── Tenants ──► SimTenantsFile (survives a restart)
 // clang-format on
 //
 // An agent behaves as service/agent/agent.cc: it registers, sends heartbeats, closes the stream to
@@ -31,10 +33,13 @@
 #include "controller/coordinator/coordinator.h"
 #include "controller/coordinator/strategy_persister.h"
 #include "controller/state/catalog.h"
+#include "controller/store/memory_store.h"
 #include "service/agent/agent_table.h"
 #include "tests/sim/failing_store.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_tenants_file.h"
 #include "tests/sim/sim_world.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace mccs {
 
@@ -62,7 +67,9 @@ class MessageQueue {
 // The daemon's end of a stream to the controller.
 class SimAgent final : public ControllerLink {
  public:
-  SimAgent(agent::v1::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
+  // `tenants_file` null: it keeps no table of Tenants.
+  SimAgent(agent::v1::Host host, const Clock& clock, SimTenantsFile* tenants_file)
+      : host_(std::move(host)), clock_(clock), tenants_file_(tenants_file) {}
 
   bool connected() const override { return connected_; }
   void Announce(const agent::v1::Announce& announce) override { table_.Announce(announce); }
@@ -95,6 +102,7 @@ class SimAgent final : public ControllerLink {
 
   const agent::v1::Host host_;
   const Clock& clock_;  // of the host
+  SimTenantsFile* const tenants_file_;
   AgentTable table_;
   std::map<CommId, agent::v1::Report> reports_;
   agent::v1::NamedRendezvous named_rendezvous_;
@@ -127,11 +135,18 @@ class SimWallClock final : public WallClock {
   int64_t offset_ns_ = 0;
 };
 
+struct SimControlOptions {
+  std::string id_key = {};  // for unique ids; the daemons have it from an earlier run; empty: none
+  // The controller's store and the daemons' tables of Tenants are files, on disks that fail when
+  // the test says so. Without, the store is in memory, and daemons keep no table. At most one such
+  // SimControl exists.
+  bool has_disks = false;
+};
+
 class SimControl final : public SimControllerInterface {
  public:
-  // `id_key`: for unique ids; the daemons have it from an earlier run; empty: none.
   // LIFETIME: `clock` outlives it; this outlives the daemons of its links.
-  SimControl(SimClock& clock, uint64_t seed, const std::string& id_key = "");
+  SimControl(SimClock& clock, uint64_t seed, SimControlOptions options = {});
 
   ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
                           const Clock& clock) override;
@@ -148,8 +163,10 @@ class SimControl final : public SimControllerInterface {
   // Replaces all objects. `yaml`: valid documents, or empty. REQUIRES: the store works.
   void SetObjects(const std::string& yaml);
   Catalog::Objects objects() const { return catalog_->objects(); }
-  Catalog& catalog() { return *catalog_; }
-  FailingStore& store() { return store_; }
+  // Null: without disks.
+  FailingStore* failing_store() { return disks_ != nullptr ? &disks_->store : nullptr; }
+  // REQUIRES: disks; the host exists. If the daemon dies in a write, the caller kills it.
+  SimTenantsFile& tenants_file(int host) { return disks_->tenants[static_cast<size_t>(host)]; }
   SimWallClock& wall_clock() { return wall_clock_; }
   // Kill ends the controller's process, as by SIGKILL; Restart starts another one with its store.
   void Kill();
@@ -165,20 +182,30 @@ class SimControl final : public SimControllerInterface {
   }
 
  private:
+  struct Disks {
+    const TemporaryDirectory directory;
+    FailingStore store{directory.File("store.db")};
+    std::deque<SimTenantsFile> tenants;  // by host
+  };
+
+  void OpenCatalog();
   MonotonicNs Arrival();
   bool PollAgent(SimAgent* agent);
   void Connect(SimAgent* agent);
   void Close(SimAgent* agent, bool notify_controller);
+  void End(SimAgent* agent);
   bool SendPending(SimAgent* agent);
   bool Handle(SimAgent* agent);
   void Deliver(std::vector<Outgoing> outbox);
 
   SimClock& clock_;
   std::mt19937_64 random_;
-  const std::string id_key_;
+  const SimControlOptions options_;
   const std::unique_ptr<Log> log_ = MakeNullLog();
   SimWallClock wall_clock_;
-  FailingStore store_;
+  const std::unique_ptr<Disks> disks_;  // null: without
+  MemoryStore memory_store_;
+  Store& store_;                      // one of the two
   std::unique_ptr<Catalog> catalog_;  // stays when the controller dies
   std::unique_ptr<SharedCoordinator> coordinator_;
   std::unique_ptr<StrategyPersister> persister_;
@@ -189,7 +216,7 @@ class SimControl final : public SimControllerInterface {
 
 // Creates the controller of a world (SimWorldOptions); *control then points to it.
 std::function<std::unique_ptr<SimControllerInterface>(SimClock&)> MakeSimControl(
-    uint64_t seed, SimControl** control, const std::string& id_key = "");
+    uint64_t seed, SimControl** control, const SimControlOptions& options = {});
 
 }  // namespace mccs
 
