@@ -172,10 +172,10 @@ TEST_F(TenantsFileTest, TenantsHoldAfterARestartWithoutAController) {
 
 TEST_F(TenantsFileTest, TheKeyHoldsAfterARestartWithoutAController) {
   agent::v1::Tenants tenants = TeamA();  // as from a controller without certificates
-  ASSERT_TRUE(WriteTenantsFile(path_, tenants).ok());
+  ASSERT_TRUE(Keep(tenants).ok());
   EXPECT_FALSE(Start()->has_id_key());
   tenants.set_id_key("key");
-  ASSERT_TRUE(WriteTenantsFile(path_, tenants).ok());
+  ASSERT_TRUE(Keep(tenants).ok());
   const std::unique_ptr<Agent> agent = Start();
   EXPECT_TRUE(agent->has_id_key());
   EXPECT_EQ(agent->TakeIdKey(), "key");
