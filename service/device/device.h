@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,6 +55,9 @@ struct BufferExport {
   int32_t device = 0;           // CUDA ordinal in the owner, likewise
   uint64_t dma_buf_offset = 0;  // of the first byte, as the tenant claims
   std::string no_dma_buf = {};  // why there is none, likewise
+  // Of its file: a larger one is rejected. Address space is in the host's budget before the file is
+  // mapped, and the tenant may let it grow until then.
+  uint64_t most_bytes = std::numeric_limits<uint64_t>::max();
 };
 
 // How kernels reach memory that a tenant has offered, without a descriptor.

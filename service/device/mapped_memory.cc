@@ -86,6 +86,11 @@ absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
     return ImportRejected(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
                                                     offer.bytes, " offered"));
   }
+  if (file.bytes > offer.most_bytes) {
+    return ImportRejected(offer.owner,
+                          absl::StrCat("the memory file has ", file.bytes, " bytes, and had ",
+                                       offer.most_bytes, " when it was offered"));
+  }
   if (file.allocated < file.bytes) {
     return ImportRejected(
         offer.owner,

@@ -53,18 +53,23 @@ BufferShare::~BufferShare() {
   if (--own->second.buffers == 0) use_->tenants.erase(own);
 }
 
-absl::Status BufferShare::AddBytes(uint64_t bytes) {
+absl::Status BufferShare::SetBytes(uint64_t bytes) {
   BufferQuota::TenantUse& own = use_->tenants[tenant_];
-  if (bytes > bytes_limit_ || own.bytes > bytes_limit_ - bytes) {
+  const uint64_t others = own.bytes - bytes_;
+  if (bytes > bytes_limit_ || others > bytes_limit_ - bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant_, " exceeds limits.mapped_bytes_per_tenant: ", FormatBytes(own.bytes),
+        "tenant ", tenant_, " exceeds limits.mapped_bytes_per_tenant: ", FormatBytes(others),
         " are registered, ", FormatBytes(bytes), " were requested, the limit is ",
         FormatBytes(bytes_limit_), "; free buffers, or raise the limit in mccsd's configuration"));
   }
-  MCCS_RETURN_IF_ERROR(mapped_bytes_.Take(bytes));
+  if (bytes > bytes_) {
+    MCCS_RETURN_IF_ERROR(mapped_bytes_.Take(bytes - bytes_));
+  } else {
+    mapped_bytes_.Return(bytes_ - bytes);
+  }
+  own.bytes = others + bytes;
+  counters_->buffer_bytes.Add(static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_));
   bytes_ = bytes;
-  own.bytes += bytes;
-  counters_->buffer_bytes.Add(static_cast<int64_t>(bytes));
   return absl::OkStatus();
 }
 

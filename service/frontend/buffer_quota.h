@@ -74,8 +74,8 @@ class BufferShare {
   BufferShare(const BufferShare&) = delete;
   BufferShare& operator=(const BufferShare&) = delete;
 
-  // Adds the address space that the buffer uses. Call once. kResourceExhausted as for Take.
-  absl::Status AddBytes(uint64_t bytes);
+  // The address space that the buffer uses: 0 at first. kResourceExhausted as for Take: it stays.
+  absl::Status SetBytes(uint64_t bytes);
   // Adds the buffer's memory, to which the quotas of Tenants apply. Call once; errors likewise.
   absl::Status AddMemory(uint64_t bytes);
 

@@ -1,12 +1,27 @@
 #include "service/frontend/buffer_registry.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/device/mapped_memory.h"
 
 namespace mccs {
+namespace {
+
+// Address space that the mapping of the whole allocation takes: of its file; without a descriptor,
+// of whole pages.
+uint64_t MostBytesOf(const BufferExport& offer) {
+  if (offer.fd.valid()) return std::max(offer.bytes, CachedSize(offer.fd.get()));
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t rest = offer.bytes % page;
+  return rest == 0 ? offer.bytes : offer.bytes - rest + page;
+}
+
+}  // namespace
 
 absl::Status BufferRegistry::CheckLimit() const {
   if (buffers_.size() + pending_whole_ < kMaxBuffersPerProcess) return absl::OkStatus();
@@ -27,6 +42,8 @@ absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
   MCCS_RETURN_IF_ERROR(CheckLimit());
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share,
                         quota_.Take(owner_.tenant, account_, budget_));
+  offer.most_bytes = MostBytesOf(offer);
+  MCCS_RETURN_IF_ERROR(share->SetBytes(offer.most_bytes));
   ++pending_whole_;
   pending_.push_back({.request = request,
                       .mapping = mapper_.Import(owner_, std::move(offer)),
@@ -57,7 +74,7 @@ absl::StatusOr<BufferId> BufferRegistry::FinishRegistration(Pending& pending) {
   std::unique_ptr<Region> memory = std::move(pending.mapping->memory);
   memory->SetBudget(budget_);
   const uint64_t bytes = memory->bytes();
-  absl::Status within = pending.share->AddBytes(bytes);
+  absl::Status within = pending.share->SetBytes(bytes);
   if (within.ok()) within = pending.share->AddMemory(bytes);
   if (!within.ok()) {
     mapper_.Unmap(owner_, std::move(memory), std::move(pending.share));
@@ -84,7 +101,7 @@ absl::StatusOr<BufferId> BufferRegistry::Reserve(uint64_t bytes) {
   const BufferId id = NextId();
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share,
                         quota_.Take(owner_.tenant, nullptr, budget_));
-  MCCS_RETURN_IF_ERROR(share->AddBytes(bytes));
+  MCCS_RETURN_IF_ERROR(share->SetBytes(bytes));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRange> range, mapper_.Reserve(bytes));
   range->SetBudget(budget_);
   buffers_[id].chunks =

@@ -61,6 +61,17 @@ TEST(EmulationImporter, RejectsAFileThatIsShorterThanOffered) {
   ExpectRejected(Import(EmulatedAllocation(kBytes), kBytes + 1), "16385 offered");
 }
 
+// Its size is in the host's budget before it is mapped.
+TEST(EmulationImporter, RejectsAFileThatHasGrownSinceItWasOffered) {
+  const EmulatedAllocation allocation(kBytes);
+  BufferExport offer{
+      .handle = allocation.HandleBytes(), .fd = UniqueFd(), .bytes = 4096, .owner = getpid()};
+  offer.most_bytes = kBytes - 1;
+  ExpectRejected(EmulationImporter().Import(offer), "had 16383 when it was offered");
+  offer.most_bytes = kBytes;
+  EXPECT_TRUE(EmulationImporter().Import(offer).ok());
+}
+
 // The daemon's first access would allocate the missing pages for the daemon.
 TEST(EmulationImporter, RejectsMemoryWithoutAllItsPages) {
   constexpr size_t kPage = 4096;

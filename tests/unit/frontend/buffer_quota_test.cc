@@ -15,7 +15,7 @@ absl::Status Take(BufferQuota& quota, const std::string& tenant, Shares& shares,
                   uint64_t bytes = 1) {
   auto share = quota.Take(tenant);
   if (!share.ok()) return share.status();
-  absl::Status status = (*share)->AddBytes(bytes);
+  absl::Status status = (*share)->SetBytes(bytes);
   if (status.ok()) shares.push_back(*std::move(share));
   return status;
 }
@@ -80,7 +80,7 @@ TEST(BufferQuota, AllTenantsTogetherLeaveAddressSpaceFree) {
     auto share =
         quota.Take(tenant, nullptr, budget.Of(tenant, "", std::make_shared<TenantCounters>()));
     if (!share.ok()) return share.status();
-    absl::Status status = (*share)->AddBytes(bytes);
+    absl::Status status = (*share)->SetBytes(bytes);
     if (status.ok()) shares.push_back(*std::move(share));
     return status;
   };
@@ -104,8 +104,8 @@ TEST(BufferQuota, AShareMayOutliveTheQuota) {
   quota.reset();
   const auto blue = counters.Of("blue");
   EXPECT_EQ(blue->buffers.value(), 1);
-  EXPECT_TRUE(absl::IsResourceExhausted(share->AddBytes(6))) << "the limits still apply";
-  EXPECT_TRUE(share->AddBytes(5).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(share->SetBytes(6))) << "the limits still apply";
+  EXPECT_TRUE(share->SetBytes(5).ok());
   EXPECT_EQ(blue->buffer_bytes.value(), 5);
   share.reset();
   EXPECT_EQ(blue->buffers.value(), 0);

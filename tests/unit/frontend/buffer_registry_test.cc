@@ -9,6 +9,7 @@
 
 #include "service/device/cpu_device.h"
 #include "tests/unit/device/local_importer.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
@@ -64,6 +65,22 @@ TEST_F(BufferRegistryTest, MemoryIsInTheBudgetOfItsProcess) {
   // A buffer that is used stays in it, although its process has ended.
   registry_.reset();
   EXPECT_NE((*hold)->budget(), nullptr);
+}
+
+// Else a tenant could have much more mapped, and waiting to be unmapped, than it may.
+TEST_F(BufferRegistryTest, AddressSpaceCountsBeforeItIsMapped) {
+  const LocalImporter::Handle handle = importer_->Register(memory_, 7);
+  const auto offer = [&](uint64_t bytes) {
+    return BufferExport{.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = 7};
+  };
+  ASSERT_TRUE(registry_->Register(1, offer(1000)).ok());
+  EXPECT_GE(budget_.held(Resource::kMappedBytes), 1000u);
+  EXPECT_TRUE(absl::IsResourceExhausted(registry_->Register(2, offer(2 * kGiB))));
+  EXPECT_EQ(registry_->pending(), 1u);
+  std::vector<BufferRegistry::Mapped> mapped;
+  ASSERT_TRUE(Eventually([&] { return !(mapped = registry_->TakeMapped()).empty(); }));
+  EXPECT_TRUE(mapped.front().id.ok());
+  EXPECT_EQ(budget_.held(Resource::kMappedBytes), 1000u);
 }
 
 TEST_F(BufferRegistryTest, RejectsRangesOutside) {
