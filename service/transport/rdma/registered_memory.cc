@@ -175,10 +175,11 @@ absl::Status MemoryTable::TakePin(const Region& region, RegisteredMemory& memory
   if (tenant == nullptr) known = tenant = std::make_shared<PinningTenant>();
   BudgetShare share(budget, Resource::kPinnedMemory);
   const uint64_t bytes = memory.memory_.bytes;
-  if (absl::Status taken = share.Take(bytes); !taken.ok()) {
-    if (const std::optional<uint64_t> lacking = share.Lacking(bytes)) Unpin(*tenant, *lacking);
-    return taken;
+  if (share.Lacking(bytes).value_or(0) > 0 && Unpin(*tenant, *share.Lacking(bytes))) {
+    return absl::ResourceExhaustedError(
+        "registrations that the tenant does not use have to end before");
   }
+  MCCS_RETURN_IF_ERROR(share.Take(bytes));
   memory.tenant_ = std::move(tenant);
   memory.pin_ = std::make_shared<Pin>(std::move(share), retries_);
   return absl::OkStatus();
@@ -186,17 +187,18 @@ absl::Status MemoryTable::TakePin(const Region& region, RegisteredMemory& memory
 
 // Their pages stay pinned until the driver has ended them, so a tenant cannot get more by evictions
 // that wait. A region that was refused has room only then.
-void MemoryTable::Unpin(PinningTenant& tenant, uint64_t bytes) {
-  if (!tenant.evicted.expired()) return;
+bool MemoryTable::Unpin(PinningTenant& tenant, uint64_t bytes) {
+  if (!tenant.evicted.expired()) return true;
   const auto all_evicted = std::make_shared<char>();
   tenant.evicted = all_evicted;
   uint64_t unpinned = 0;
   for (int i = 0; i < kEvictedAtOnce && unpinned < bytes; ++i) {
     const std::shared_ptr<RegisteredMemory> evicted = EvictOne(tenant.registrations);
-    if (evicted == nullptr) return;
+    if (evicted == nullptr) break;
     evicted->tokens_.push_back(all_evicted);
     unpinned += evicted->memory_.bytes;
   }
+  return unpinned > 0;
 }
 
 std::shared_ptr<RegisteredMemory> MemoryTable::EvictOne(

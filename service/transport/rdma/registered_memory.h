@@ -159,7 +159,8 @@ class MemoryTable {
   // Takes what a tenant's memory needs of the budget.
   absl::Status TakePin(const Region& region, RegisteredMemory& memory);
   // Ends registrations of the tenant that are not used, to unpin `bytes`.
-  void Unpin(PinningTenant& tenant, uint64_t bytes);
+  // Returns true if some end.
+  bool Unpin(PinningTenant& tenant, uint64_t bytes);
   // One of these that is not used, ended except for what the result holds; null: there is none.
   std::shared_ptr<RegisteredMemory> EvictOne(
       const RegistrationsByUse& among,
