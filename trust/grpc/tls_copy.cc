@@ -55,9 +55,10 @@ absl::StatusOr<std::unique_ptr<TlsCopy>> TlsCopy::Make(const TlsFiles& files,
 std::string TlsCopy::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
 
 absl::Status TlsCopy::Use(const TlsTexts& texts) {
-  // A file of a key may have certificates too, which gRPC would send.
+  // Either file may have what belongs into the other one. gRPC takes the first key, and would send
+  // the certificates of both.
   MCCS_ASSIGN_OR_RETURN(const std::string key, KeyToPem(KeyFromPem(texts.key).get()));
-  const std::string text = absl::StrCat(texts.certificate, "\n", key);
+  const std::string text = absl::StrCat(key, texts.certificate);
   MCCS_ASSIGN_OR_RETURN(UniqueFd file, MakeSealedFile(kName, std::as_bytes(std::span(text))));
   MCCS_RETURN_IF_ERROR(SetTime(file.get(), ++version_));  // 0 would be an error for gRPC
   return Replace(file_, std::move(file));

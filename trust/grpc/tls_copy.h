@@ -33,7 +33,7 @@ class TlsCopy {
                                                        const WallClock& clock,
                                                        const TlsWatch::Options& options);
 
-  // A path that this process can open: PEM of the certificates, then of the key. LIFETIME: as this.
+  // A path that this process can open: PEM of the key, then of the certificates. LIFETIME: as this.
   std::string path() const;
 
  private:

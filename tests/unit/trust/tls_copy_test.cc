@@ -64,13 +64,13 @@ TEST_F(TlsCopyTest, IsNeverEmpty) {
   const TlsFiles files = cluster_.Host("h1");
   const TlsTexts texts = *ReadTlsTexts(files);
   const std::unique_ptr<TlsCopy> copy = Follow(files);
-  EXPECT_EQ(Read(*copy), texts.certificate + "\n" + texts.key);
+  EXPECT_EQ(Read(*copy), texts.key + texts.certificate);
   cluster_.Write("of host h1.crt", "");
   cluster_.Write("of host h1.key", "");
   ASSERT_TRUE(Eventually([&] { return log_.warnings() > 0; }));
-  EXPECT_EQ(Read(*copy), texts.certificate + "\n" + texts.key);
+  EXPECT_EQ(Read(*copy), texts.key + texts.certificate);
   const TlsTexts next = *ReadTlsTexts(cluster_.Host("h1"));
-  EXPECT_TRUE(Eventually([&] { return Read(*copy) == next.certificate + "\n" + next.key; }));
+  EXPECT_TRUE(Eventually([&] { return Read(*copy) == next.key + next.certificate; }));
 }
 
 // An operator may keep both in one file, or a key with its certificate.
@@ -78,7 +78,16 @@ TEST_F(TlsCopyTest, HasTheCertificatesOfTheirFileOnly) {
   TlsFiles files = cluster_.Host("h1");
   const TlsTexts texts = *ReadTlsTexts(files);
   files.key = cluster_.Write("both", texts.certificate + texts.key);
-  EXPECT_EQ(Read(*Follow(files)), texts.certificate + "\n" + texts.key);
+  EXPECT_EQ(Read(*Follow(files)), texts.key + texts.certificate);
+}
+
+TEST_F(TlsCopyTest, BeginsWithTheKeyOfTheKeysFile) {
+  TlsFiles files = cluster_.Host("h1");
+  const TlsTexts texts = *ReadTlsTexts(files);
+  const std::string other = ReadTlsTexts(cluster_.Host("h2"))->key;
+  files.certificate = cluster_.Write("both", other + texts.certificate);
+  const std::string copy = Read(*Follow(files));
+  EXPECT_TRUE(IsPair(copy, copy));
 }
 
 // Reads in the order in which gRPC 1.51 does, which uses what it has read if the times are the same
