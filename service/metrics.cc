@@ -218,7 +218,7 @@ void AddStalls(const Stalls& stalls, MetricFamilies* out) {
                   "Communicators in which an operation that all ranks have entered has made no "
                   "progress on this host for over 10 s, as long as it makes none, by the host for "
                   "which it waits, and for what: data, acknowledgement, credit, connection, rate, "
-                  "device or daemon. Of a communicator at most 16 hosts count.");
+                  "device, registration or daemon. Of a communicator at most 16 hosts count.");
   std::map<std::pair<std::string, AwaitedHost>, int> by_host;
   for (const auto& [id, of] : all) {
     for (const AwaitedHost& each : of.hosts) ++by_host[{of.tenant, each}];

@@ -19,6 +19,8 @@ std::string Describe(const AwaitedHost& awaited) {
       return absl::StrCat("rates, send windows or classes delay the data for ", host);
     case StallCause::kDevice:
       return absl::StrCat("the device of ", host, " is not done");
+    case StallCause::kRegistration:
+      return absl::StrCat("the NICs of ", host, " have not registered the buffers");
     case StallCause::kDaemon:
       break;
   }

@@ -38,11 +38,12 @@ enum class StallCause : uint8_t {
   kConnection,       // the connection to it accepts no bytes
   kRate,             // rates, send windows or priority classes delay what is to be sent to it
   kDevice,           // it is this host: its device, or kernels of its ranks, are not done
+  kRegistration,     // it is this host: its NICs have not registered the buffers
   kDaemon,           // its daemon does not answer
 };
 // By StallCause, as in metrics.
 inline constexpr const char* kStallCauseNames[] = {
-    "data", "acknowledgement", "credit", "connection", "rate", "device", "daemon"};
+    "data", "acknowledgement", "credit", "connection", "rate", "device", "registration", "daemon"};
 
 struct AwaitedHost {
   std::string host;

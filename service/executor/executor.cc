@@ -240,7 +240,8 @@ bool Executor::quiescent() const {
   return std::ranges::all_of(runs_, is_quiescent) && std::ranges::all_of(idle_, is_quiescent);
 }
 
-bool Executor::FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const {
+bool Executor::FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found,
+                           uint64_t* moved_bytes) const {
   if (runs_.empty()) return false;
   const Loaded& oldest = runs_.front();
   size_t end = 0;  // of the channel's lanes
@@ -257,6 +258,7 @@ bool Executor::FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* 
       const std::optional<StallCause> cause =
           sends ? feeds.sends[s]->WaitsFor() : feeds.receives[r]->WaitsFor();
       const HostIndex peer = sends ? lanes.sends[s].peer : lanes.receives[r].peer;
+      *moved_bytes += sends ? feeds.sends[s]->moved_bytes() : feeds.receives[r]->moved_bytes();
       if (cause.has_value()) found->push_back({peer, *cause});
     }
   }

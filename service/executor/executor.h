@@ -99,9 +99,11 @@ class Executor {
   int64_t polled_programs() const { return polled_programs_; }
   // Changes whenever anything of the oldest operation moves, or it completes.
   uint64_t progress() const { return progress_; }
-  // Looks at lanes of the oldest operation, from number `*next` on and at most `most`, and appends
-  // the hosts for which it waits there. Returns false if there are no more.
-  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const;
+  // Looks at lanes of the oldest operation, from number `*next` on and at most `most`: appends the
+  // hosts for which it waits there, and adds LaneEnd::moved_bytes of all. Returns false if there
+  // are no more.
+  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found,
+                   uint64_t* moved_bytes) const;
   // The operations will not complete: without further Poll(), quiescent() becomes true soon.
   void Stop();
   // The device uses no memory of an operation. Lanes may.

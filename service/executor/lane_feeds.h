@@ -62,6 +62,7 @@ class SendFeed {
   bool drained() const { return order_.done(); }
   // Why the run waits for the lane; nothing: it does not.
   std::optional<StallCause> WaitsFor() const;
+  uint64_t moved_bytes() const { return side_.lane.moved_bytes(); }  // by the lane
 
  private:
   RegionSpan SliceAt(const StepInstance& instance) const;
@@ -103,6 +104,7 @@ class ReceiveFeed {
   bool done() const { return done_; }
   // As for SendFeed: the program has read all slices that have landed, and expects the next one.
   std::optional<StallCause> WaitsFor() const;
+  uint64_t moved_bytes() const { return side_.lane.moved_bytes(); }
 
   const std::optional<SliceTag>& mismatched_tag() const { return mismatched_tag_; }
 

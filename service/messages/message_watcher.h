@@ -95,7 +95,7 @@ class MessageWatcher {
     std::set<Rank> ranks;
     std::set<StalledPeer> hosts;
 
-    size_t found() const { return waits.calls.size() + waits.puts.size() + waits.arriving.size(); }
+    size_t found() const { return waits.calls.size() + waits.puts.size(); }
   };
   struct Report {
     std::string text;

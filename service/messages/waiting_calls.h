@@ -43,18 +43,21 @@ class WaitingCalls {
     ++looks_;
     return !full();
   }
-  // Perhaps not all were found.
-  bool full() const { return calls_.size() + puts_.size() + arriving_.size() >= kMost; }
+  // Perhaps not all were found. Receives that arrive have a limit of their own: mostly they
+  // progress, and must not hide calls that wait.
+  bool full() const { return calls_.size() + puts_.size() >= kMost; }
   void Add(const OpenMessage& call) { calls_.push_back(call); }
   void Add(const UncopiedPut& put) { puts_.push_back(put); }
-  void Add(const ArrivingMessage& arriving) { arriving_.push_back(arriving); }
+  void Add(const ArrivingMessage& arriving) {
+    if (arriving_.size() < kMost) arriving_.push_back(arriving);
+  }
   void Add(const BusyLane& lane) { lanes_.push_back(lane); }
 
   // Of each pair and kind, the oldest call.
   const std::vector<OpenMessage>& calls() const { return calls_; }
   // Of each pair or lane, the oldest part.
   const std::vector<UncopiedPut>& puts() const { return puts_; }
-  // Of each pair, the oldest one, if a part of it has arrived.
+  // Of each pair, the oldest one, if a part of it has arrived; of very many pairs, the first ones.
   const std::vector<ArrivingMessage>& arriving() const { return arriving_; }
   // At most kMaxChannels for each other host.
   const std::vector<BusyLane>& lanes() const { return lanes_; }

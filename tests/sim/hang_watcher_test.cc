@@ -265,17 +265,25 @@ TEST(SimHangWatcher, NamesADaemonThatDoesNotAnswer) {
   }
 }
 
-TEST(SimHangWatcher, NamesRatesThatDelayAnOperation) {
+TEST(SimHangWatcher, NamesARateThatStopsAnOperation) {
   auto [world, job] = JobWorld(Ring(10, /*hosts=*/2), {0, 1}, 1 << 20);
-  RateLimits limits{.revision = 1};
-  limits.lanes.push_back({ChannelId(0), HostIndex(0), HostIndex(1), /*rate_bps=*/1000});
-  for (int h : {0, 1}) {
-    SimController& controller = world.host(h).controller();
-    controller.rate_updates.push_back({world.host(0).controller().announced.front(), limits});
-  }
-  world.RunFor(kOneSecondNs);
+  RateLimits limits;
+  const auto limit = [&, &world = world](uint64_t rate_bps) {
+    ++limits.revision;
+    limits.lanes = {{ChannelId(0), HostIndex(0), HostIndex(1), rate_bps}};
+    for (int h : {0, 1}) {
+      SimController& controller = world.host(h).controller();
+      controller.rate_updates.push_back({world.host(0).controller().announced.front(), limits});
+    }
+    world.RunFor(kOneSecondNs);
+  };
+  limit(1000);
   job.Fill(kMany);
   job.PostAll(OpKind::kAllReduce, kMany);
+  world.RunFor(2 * kHangTimeoutNs);
+  for (int h : {0, 1})
+    EXPECT_THAT(AwaitedHosts(world, h), IsEmpty()) << "each slice takes long, but bytes move";
+  limit(1);
   world.RunFor(2 * kHangTimeoutNs);
   EXPECT_THAT(AwaitedHosts(world, 0), Contains(AwaitedHost{"h1", StallCause::kRate}));
   EXPECT_THAT(AwaitedHosts(world, 1), Contains(AwaitedHost{"h0", StallCause::kData}));

@@ -91,6 +91,8 @@ StalledOn DescribeStall(const Membership& members, const HostAnswers& answers) {
   if (reasons.empty() || waiting.empty()) return {.operation = stalled_on.operation};
   stalled_on.ranks_missing = !stalled_on.ranks.empty();
   std::sort(stalled_on.ranks.begin(), stalled_on.ranks.end());
+  if (stalled_on.ranks.size() > Stalls::kMost) stalled_on.ranks.resize(Stalls::kMost);
+  if (stalled_on.hosts.size() > Stalls::kMost) stalled_on.hosts.resize(Stalls::kMost);
   std::sort(waiting.begin(), waiting.end());
   stalled_on.text = absl::StrCat("operation #", stalled_on.operation, call.empty() ? "" : " (",
                                  call, call.empty() ? "" : ")", ": ", NameRanks(waiting),
@@ -194,7 +196,8 @@ absl::StatusOr<bool> HangWatcher::OnMessage(const StarMessage& received, Monoton
   } else if (message.has_stalled_on()) {
     const peer::StalledOn& stalled_on = message.stalled_on();
     if (!leads) {
-      SetStall({.operation = stalled_on.operation(),
+      // No later one stalls: this host has not completed its own.
+      SetStall({.operation = std::min(stalled_on.operation(), operation_),
                 .text = std::string(StatusFromPeer(0, stalled_on.message()).message()),
                 .waited_ms = stalled_on.waited_ms(),
                 .ranks_missing = stalled_on.ranks_missing()},

@@ -46,8 +46,8 @@ struct StalledOn {
   std::string text = {};
   uint64_t waited_ms = 0;               // the longest wait of a host
   bool ranks_missing = false;           // else it waits only for daemons that do not answer
-  std::vector<AwaitedRank> ranks = {};  // that are missing
-  std::vector<AwaitedHost> hosts = {};  // whose daemons do not answer
+  std::vector<AwaitedRank> ranks = {};  // that are missing, the first Stalls::kMost
+  std::vector<AwaitedHost> hosts = {};  // whose daemons do not answer, likewise
 };
 struct HostAnswers {
   std::map<HostIndex, peer::Entered> entered;

@@ -119,8 +119,9 @@ class OperationLoop {
   // Changes whenever the oldest operation that runs moves or completes.
   uint64_t progress() const { return completed_ + executor_->progress(); }
   // The hosts for which it waits; see Executor.
-  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found) const {
-    return executor_->FindAwaited(next, most, found);
+  bool FindAwaited(size_t* next, size_t most, std::vector<StalledPeer>* found,
+                   uint64_t* moved_bytes) const {
+    return executor_->FindAwaited(next, most, found, moved_bytes);
   }
 
   LoopState state() const { return state_; }

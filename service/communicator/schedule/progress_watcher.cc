@@ -37,6 +37,11 @@ bool ProgressWatcher::Poll(MonotonicNs now, const OperationLoop& loop, bool rank
 
 bool ProgressWatcher::Clear() {
   check_.reset();
+  moved_bytes_.reset();
+  return ClearReport();
+}
+
+bool ProgressWatcher::ClearReport() {
   if (report_.text.empty()) return false;
   options_.log->Info("communicator ", options_.name, ": the stalled operation progresses again");
   report_ = {};
@@ -46,7 +51,7 @@ bool ProgressWatcher::Clear() {
 bool ProgressWatcher::LookAtLanes(const OperationLoop& loop) {
   std::vector<StalledPeer> found;
   const size_t first = check_->next;
-  const bool more = loop.FindAwaited(&check_->next, kLanesPerTurn, &found);
+  const bool more = loop.FindAwaited(&check_->next, kLanesPerTurn, &found, &check_->moved_bytes);
   cost_ += static_cast<int64_t>(check_->next - first) * kCostPerLook +
            static_cast<int64_t>(found.size()) * kCostPerWait;
   check_->found.insert(found.begin(), found.end());
@@ -56,8 +61,12 @@ bool ProgressWatcher::LookAtLanes(const OperationLoop& loop) {
 bool ProgressWatcher::CompleteCheck(MonotonicNs now, const OperationLoop& loop) {
   const Membership& members = *options_.members;
   std::set<StalledPeer> found = std::move(check_->found);
+  const std::optional<uint64_t> before = std::exchange(moved_bytes_, check_->moved_bytes);
   check_.reset();
-  if (found.empty()) found.insert({members.self, StallCause::kDevice});
+  if (before != moved_bytes_) return ClearReport();
+  if (found.empty()) {
+    found.insert({members.self, loop.running() ? StallCause::kDevice : StallCause::kRegistration});
+  }
   const std::string call = loop.LocalStatus().call;
   Report report;
   report.text = absl::StrCat("operation #", loop.completed() + 1, call.empty() ? "" : " (", call,

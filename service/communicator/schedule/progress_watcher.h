@@ -29,8 +29,9 @@ namespace mccs {
 
 class ProgressWatcher {
  public:
-  // Later than HangWatcher knows that ranks are missing: kStalledAfterNs, and its question.
-  static constexpr int64_t kAfterNs = kStalledAfterNs + 2 * kNsPerSec;
+  // A check begins when no slice has moved for this time. A slow lane may still move a part of one:
+  // the next check compares the bytes. It is later than HangWatcher knows that ranks are missing.
+  static constexpr int64_t kAfterNs = kStalledAfterNs;
   static constexpr int64_t kCheckEveryNs = kStalledAfterNs / 4;
   // Lanes at which a turn looks.
   static constexpr size_t kLanesPerTurn = 1024;
@@ -65,10 +66,13 @@ class ProgressWatcher {
   struct Check {
     size_t next = 0;  // lane
     std::set<StalledPeer> found;
+    uint64_t moved_bytes = 0;  // of all lanes
   };
 
-  // Nothing stalls. Returns true if that is new.
+  // Slices move, or nothing runs. Returns true if that is new.
   bool Clear();
+  // Nothing stalls, as far as is known. Likewise.
+  bool ClearReport();
   // Looks at lanes. Returns true when the check is complete.
   bool LookAtLanes(const OperationLoop& loop);
   bool CompleteCheck(MonotonicNs now, const OperationLoop& loop);
@@ -79,10 +83,11 @@ class ProgressWatcher {
 
   const Options options_;
   int64_t cost_ = 0;
-  uint64_t progress_ = 0;          // OperationLoop::progress() at the last turn
-  MonotonicNs since_ = 0;          // since when it is the same; 0: nothing runs
-  MonotonicNs check_at_ = kNever;  // not before since_ + kAfterNs
-  std::optional<Check> check_;     // that runs
+  uint64_t progress_ = 0;                // OperationLoop::progress() at the last turn
+  MonotonicNs since_ = 0;                // since when it is the same; 0: nothing runs
+  MonotonicNs check_at_ = kNever;        // not before since_ + kAfterNs
+  std::optional<Check> check_;           // that runs
+  std::optional<uint64_t> moved_bytes_;  // at the last check since since_
   Report report_;
   RepeatedMessage in_log_;
 };

@@ -21,6 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr int64_t kAfterNs = ProgressWatcher::kAfterNs;
+constexpr int64_t kCheckEveryNs = ProgressWatcher::kCheckEveryNs;
 
 class ProgressWatcherTest : public testing::Test {
  protected:
@@ -66,15 +67,16 @@ TEST_F(ProgressWatcherTest, ReportsAnOperationUntilItProgresses) {
   ASSERT_EQ(device_.held(), 1u);
   EXPECT_EQ(watcher_.NextDeadline(), now_ + kAfterNs);
   EXPECT_FALSE(TurnAfter(kAfterNs - 1));
+  EXPECT_FALSE(TurnAfter(1)) << "a lane may move a part of a slice";
   EXPECT_EQ(watcher_.stalled_on(), "");
-  EXPECT_TRUE(TurnAfter(1));
+  EXPECT_TRUE(TurnAfter(kCheckEveryNs));
   EXPECT_THAT(watcher_.stalled_on(),
               AllOf(HasSubstr("operation #1 (all_reduce #1 count 16"),
                     HasSubstr("makes no progress: the device of h0 is not done")));
   EXPECT_THAT(watcher_.awaited(), ElementsAre(AwaitedHost{"h0", StallCause::kDevice}));
   EXPECT_EQ(log_.Count("makes no progress"), 1u);
   EXPECT_GT(watcher_.NextDeadline(), now_);
-  EXPECT_FALSE(TurnAfter(ProgressWatcher::kCheckEveryNs)) << "nothing is new";
+  EXPECT_FALSE(TurnAfter(kCheckEveryNs)) << "nothing is new";
   EXPECT_EQ(log_.Count("makes no progress"), 1u);
   device_.Finish();
   EXPECT_TRUE(Turn());
@@ -93,7 +95,8 @@ TEST_F(ProgressWatcherTest, CountsFromTheLastProgress) {
   EXPECT_FALSE(Turn());
   EXPECT_FALSE(TurnAfter(kAfterNs - 1));
   EXPECT_EQ(watcher_.NextDeadline(), now_ + 1);
-  EXPECT_TRUE(TurnAfter(1));
+  EXPECT_FALSE(TurnAfter(1));
+  EXPECT_TRUE(TurnAfter(kCheckEveryNs));
   EXPECT_THAT(watcher_.stalled_on(), HasSubstr("operation #2 "));
 }
 
@@ -106,7 +109,8 @@ TEST_F(ProgressWatcherTest, LeavesMissingRanksToTheHangWatcher) {
   ranks_missing_ = false;
   EXPECT_FALSE(Turn());
   EXPECT_FALSE(TurnAfter(kAfterNs - 1)) << "the time with missing ranks does not count";
-  EXPECT_TRUE(TurnAfter(1));
+  EXPECT_FALSE(TurnAfter(1));
+  EXPECT_TRUE(TurnAfter(kCheckEveryNs));
 }
 
 }  // namespace progress_watcher_test

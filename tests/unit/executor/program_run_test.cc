@@ -118,7 +118,8 @@ class AwaitedPeers : public ProgramRunFixture {
   std::vector<StalledPeer> Awaited() {
     std::vector<StalledPeer> found;
     size_t next = 0;
-    EXPECT_FALSE(executor_.FindAwaited(&next, 100, &found)) << "all lanes were looked at";
+    uint64_t moved = 0;
+    EXPECT_FALSE(executor_.FindAwaited(&next, 100, &found, &moved)) << "all lanes were looked at";
     return found;
   }
 };
@@ -180,9 +181,10 @@ TEST_F(AwaitedPeers, AreFoundInParts) {
   Turn();
   std::vector<StalledPeer> found;
   size_t next = 0;
-  EXPECT_TRUE(executor_.FindAwaited(&next, 1, &found));
+  uint64_t moved = 0;
+  EXPECT_TRUE(executor_.FindAwaited(&next, 1, &found, &moved));
   EXPECT_THAT(found, ElementsAre(StalledPeer{kPeer, StallCause::kAcknowledgement}));
-  EXPECT_FALSE(executor_.FindAwaited(&next, 1, &found));
+  EXPECT_FALSE(executor_.FindAwaited(&next, 1, &found, &moved));
   EXPECT_THAT(found, ElementsAre(StalledPeer{kPeer, StallCause::kAcknowledgement},
                                  StalledPeer{HostIndex(2), StallCause::kData}));
 }
