@@ -64,6 +64,8 @@ class ProgressWatcher {
   };
   // A check of all lanes, over one or more turns.
   struct Check {
+    Check() {}
+
     size_t next = 0;  // lane
     std::set<StalledPeer> found;
     uint64_t moved_bytes = 0;  // of all lanes
