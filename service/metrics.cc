@@ -196,6 +196,18 @@ void AddPeers(const PeerListenerCounters& peers, MetricFamilies* out) {
   add("displaced", peers.displaced);
 }
 
+// The number of communicators by tenant and what they wait for.
+template <typename Awaited>
+std::map<std::pair<std::string, Awaited>, int> CountAwaited(
+    const std::map<CommId, Stalls::OfCommunicator>& all,
+    std::vector<Awaited> Stalls::OfCommunicator::*awaited) {
+  std::map<std::pair<std::string, Awaited>, int> communicators;
+  for (const auto& [id, of] : all) {
+    for (const Awaited& each : of.*awaited) ++communicators[{of.tenant, each}];
+  }
+  return communicators;
+}
+
 // Without the communicators, of which a daemon has thousands in its life.
 void AddStalls(const Stalls& stalls, MetricFamilies* out) {
   const std::map<CommId, Stalls::OfCommunicator> all = stalls.All();
@@ -203,11 +215,7 @@ void AddStalls(const Stalls& stalls, MetricFamilies* out) {
                   "Communicators in which an operation has waited for this rank for over 10 s, as "
                   "long as it waits. Collectives count at the host of rank 0, point-to-point calls "
                   "at the host that waits; of a communicator at most 16 ranks count.");
-  std::map<std::pair<std::string, AwaitedRank>, int> by_rank;
-  for (const auto& [id, of] : all) {
-    for (const AwaitedRank& each : of.ranks) ++by_rank[{of.tenant, each}];
-  }
-  for (const auto& [key, count] : by_rank) {
+  for (const auto& [key, count] : CountAwaited(all, &Stalls::OfCommunicator::ranks)) {
     const auto& [tenant, awaited_rank] = key;
     out->Add({{"tenant", tenant},
               {"rank", std::to_string(awaited_rank.rank)},
@@ -219,11 +227,7 @@ void AddStalls(const Stalls& stalls, MetricFamilies* out) {
                   "progress on this host for over 10 s, as long as it makes none, by the host for "
                   "which it waits, and for what: data, acknowledgement, credit, connection, rate, "
                   "device, registration or daemon. Of a communicator at most 16 hosts count.");
-  std::map<std::pair<std::string, AwaitedHost>, int> by_host;
-  for (const auto& [id, of] : all) {
-    for (const AwaitedHost& each : of.hosts) ++by_host[{of.tenant, each}];
-  }
-  for (const auto& [key, count] : by_host) {
+  for (const auto& [key, count] : CountAwaited(all, &Stalls::OfCommunicator::hosts)) {
     const auto& [tenant, awaited] = key;
     out->Add({{"tenant", tenant},
               {"host", awaited.host},

@@ -28,9 +28,8 @@
 //   succeed.
 // - A controller has exactly the changes that its store has accepted. If the one before died in a
 //   commit, it has all of that change or nothing.
-// - A daemon starts with the table of Tenants that was kept last. If the one before died in a
-// write,
-//   it may have the new one.
+// - A daemon starts with the table of Tenants that was kept last. If the one before died
+//   in a write, it may have the new one.
 // - In the end every communicator runs the strategy that the controller wants, and the lanes of its
 //   rings leave from the wanted source ports; daemons and the controller have no state of ended
 //   communicators or processes.

@@ -175,7 +175,8 @@ absl::Status MemoryTable::TakePin(const Region& region, RegisteredMemory& memory
   if (tenant == nullptr) known = tenant = std::make_shared<PinningTenant>();
   BudgetShare share(budget, Resource::kPinnedMemory);
   const uint64_t bytes = memory.memory_.bytes;
-  if (share.Lacking(bytes).value_or(0) > 0 && Unpin(*tenant, *share.Lacking(bytes))) {
+  const uint64_t lacking = share.Lacking(bytes).value_or(0);
+  if (lacking > 0 && Unpin(*tenant, lacking)) {
     return absl::ResourceExhaustedError(
         "registrations that the tenant does not use have to end before");
   }
