@@ -1,6 +1,8 @@
 #include "base/descriptor_limit.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -9,6 +11,21 @@ namespace {
 
 constexpr rlim_t kWantedDescriptors = 65536;
 constexpr rlim_t kFewDescriptors = 4096;
+// Beyond it the table grows in use: containers may have a limit of 2^30, and an entry takes 8
+// bytes.
+constexpr rlim_t kMostReserved = 1 << 20;
+
+// Enlarges the process's table of descriptors, which never shrinks. A process with several threads
+// sleeps while it enlarges its table (expand_fdtable in Linux waits for a grace period of RCU), so
+// that a tenant's connections could stop the engine for tens of milliseconds.
+void ReserveTable(rlim_t descriptors) {
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0) return;
+  const rlim_t reserved = std::min(descriptors, kMostReserved);
+  const int last = fcntl(null, F_DUPFD_CLOEXEC, static_cast<int>(reserved) - 1);
+  if (last >= 0) close(last);
+  close(null);
+}
 
 }  // namespace
 
@@ -17,6 +34,7 @@ void RaiseDescriptorLimit(Log& log) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
   setrlimit(RLIMIT_NOFILE, &limit);
+  ReserveTable(limit.rlim_cur);
   if (limit.rlim_cur >= kFewDescriptors) return;
   log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
               " or more are advised (LimitNOFILE= in the unit)");

@@ -7,7 +7,8 @@
 namespace mccs {
 
 // Raises the limit to what a daemon or a controller of a large cluster needs, as far as the hard
-// limit allows. Logs a line if descriptors are too few.
+// limit allows, and enlarges the table of descriptors, up to 2^20, so that no later call waits for
+// it. Logs a line if descriptors are too few.
 void RaiseDescriptorLimit(Log& log);
 
 }  // namespace mccs
