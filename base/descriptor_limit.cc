@@ -2,9 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
+
+#include "base/unique_fd.h"
 
 namespace mccs {
 namespace {
@@ -19,12 +20,9 @@ constexpr rlim_t kMostReserved = 1 << 20;
 // sleeps while it enlarges its table (expand_fdtable in Linux waits for a grace period of RCU), so
 // that a tenant's connections could stop the engine for tens of milliseconds.
 void ReserveTable(rlim_t descriptors) {
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0) return;
-  const rlim_t reserved = std::min(descriptors, kMostReserved);
-  const int last = fcntl(null, F_DUPFD_CLOEXEC, static_cast<int>(reserved) - 1);
-  if (last >= 0) close(last);
-  close(null);
+  const int last = static_cast<int>(std::min(descriptors, kMostReserved)) - 1;
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd copy(fcntl(null.get(), F_DUPFD_CLOEXEC, last));
 }
 
 }  // namespace

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
+#include "tests/unit/open_descriptors.h"
 #include "tests/unit/recording_log.h"
 
 namespace mccs {
@@ -26,12 +25,8 @@ rlim_t TableSize() {
   return 0;
 }
 
-std::ptrdiff_t OpenDescriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-}
-
 TEST(DescriptorLimit, TheTableHasPlacesForAllDescriptors) {
-  const std::ptrdiff_t before = OpenDescriptors();
+  const size_t before = OpenDescriptors();
   RecordingLog log;
   RaiseDescriptorLimit(log);
   rlimit limit{};

@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "base/sealed_file.h"
 #include "tests/unit/frontend/raw_tenant.h"
+#include "tests/unit/open_descriptors.h"
 
 namespace mccs {
 namespace session_test {
@@ -264,11 +263,7 @@ TEST_F(OpenSessionTest, AnAddressOfTheTenantsChoiceIsNotDialed) {
 
 // A tenant may have thousands of them, and the daemon has 65,536 descriptors for all tenants.
 TEST_F(OpenSessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
-  const auto open_descriptors = [] {
-    const std::filesystem::directory_iterator all("/proc/self/fd");
-    return std::distance(begin(all), end(all));
-  };
-  std::ptrdiff_t before = 0;
+  size_t before = 0;
   for (int i = 0; i < 50; ++i) {
     const auto id = tenant_.GetUniqueId();
     ASSERT_TRUE(id.has_value());
@@ -276,10 +271,10 @@ TEST_F(OpenSessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
     ASSERT_EQ(joined.status.error, wire::ErrorClass::kNone) << joined.status.text;
     ASSERT_EQ(tenant_.fds().size(), 1u);
     tenant_.fds().clear();
-    if (i == 0) before = open_descriptors();
+    if (i == 0) before = OpenDescriptors();
   }
   EXPECT_EQ(daemon().communicators(), 50u);
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(OpenDescriptors(), before);
 }
 
 TEST_F(OpenSessionTest, RejectsAnIdWithAHostName) {

@@ -20,12 +20,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/open_descriptors.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace mccs {
@@ -202,11 +202,6 @@ class LingeringSocket {
  private:
   UniqueFd listener_, fd_, peer_;
 };
-
-size_t OpenDescriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(all), end(all)));
-}
 
 class Stopwatch {
  public:
