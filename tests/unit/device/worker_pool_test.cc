@@ -19,6 +19,7 @@ namespace mccs {
 namespace worker_pool_test {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 constexpr float kUntouched = -1;
 // Timeout for events that take milliseconds, or never happen.
@@ -205,15 +206,20 @@ TEST(WorkerPool, ReturnsEveryTokenOnceWithOwnerAndWorkers) {
   }
 }
 
-// Two jobs are one more than the owner runs itself: a worker wakes up for them, whenever it fell
-// asleep, and takes both.
+// Two queued jobs are one more than the owner runs itself: a worker wakes up for them, whenever it
+// fell asleep. If this thread is preempted between its two calls of Start, a worker that is still
+// awake can finish the first job and fall asleep; then the second job is alone, and nobody wakes up
+// for it.
 TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
   WorkerPool pool(2, 8);
   for (int round = 0; round < 300; ++round) {
     Copies copies(10);
     copies.Start(pool);
     copies.Start(pool);
-    ASSERT_EQ(CollectOnly(pool, 2).size(), 2u) << "round " << round;
+    std::vector<MemToken> tokens = CollectOnly(pool, 1);
+    ASSERT_FALSE(tokens.empty()) << "round " << round << ": no worker woke up";
+    if (tokens.size() < 2) FinishLast(pool, tokens);
+    EXPECT_THAT(tokens, UnorderedElementsAre(0, 1)) << "round " << round;
     EXPECT_TRUE(copies.Done(0) && copies.Done(1));
     // From no pause to one after which all workers are asleep.
     const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
