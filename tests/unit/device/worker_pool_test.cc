@@ -208,8 +208,8 @@ TEST(WorkerPool, ReturnsEveryTokenOnceWithOwnerAndWorkers) {
 
 // Two queued jobs are one more than the owner runs itself: a worker wakes up for them, whenever it
 // fell asleep. If this thread is preempted between its two calls of Start, a worker that is still
-// awake can finish the first job and fall asleep; then the second job is alone, and nobody wakes up
-// for it.
+// awake can finish the first job and fall asleep; then the second job is alone, and no worker wakes
+// up for it.
 TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
   WorkerPool pool(2, 8);
   for (int round = 0; round < 300; ++round) {
