@@ -35,10 +35,15 @@ class Pipe {
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
     out_ = UniqueFd(ends[0]);
     in_ = UniqueFd(ends[1]);
-    EXPECT_GT(fcntl(in_.get(), F_SETPIPE_SZ, 4096), 0);
+    EXPECT_GT(fcntl(in_.get(), F_SETPIPE_SZ, kBytes), 0);
   }
 
   int in() const { return in_.get(); }
+  // The next write waits for ReadTo. REQUIRES: the pipe is empty.
+  bool Fill() const {
+    const std::string page(kBytes, '.');
+    return write(in_.get(), page.data(), page.size()) == kBytes;
+  }
   void CloseReader() { out_.Reset(); }
   void CloseWriter() { in_.Reset(); }
   // Reads until `last` has arrived, or until all writers have closed.
@@ -54,6 +59,8 @@ class Pipe {
   }
 
  private:
+  static constexpr int kBytes = 4096;
+
   UniqueFd out_, in_;
 };
 
@@ -66,11 +73,24 @@ LogWriter::Options OptionsFor(const Pipe& pipe) {
 
 std::string LineOf(int number) { return absl::StrCat("line ", number, " of a program\n"); }
 
-// Appends until lines are dropped. Returns the number of lines.
+// Appends until the thread waits for the full pipe, and one line more than the queue then holds.
+// Returns the number of the last line that was kept.
 int Fill(LogWriter& writer) {
-  int lines = 0;
-  while (writer.dropped() == 0) writer.Append(LineOf(lines++));
-  return lines;
+  size_t kept_bytes = 0;
+  int last_kept = 0;
+  for (int number = 0;; ++number) {
+    const std::string line = LineOf(number);
+    const uint64_t dropped = writer.dropped();
+    writer.Append(line);
+    if (writer.dropped() == dropped) {
+      kept_bytes += line.size();
+      last_kept = number;
+    } else if (kept_bytes > kQueueBytes) {  // so the thread has taken lines
+      return last_kept;
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 
 TEST(LogWriter, WritesLinesInOrder) {
@@ -88,6 +108,7 @@ TEST(LogWriter, WritesLinesInOrder) {
 TEST(LogWriter, DoesNotWaitForAnUnreadPipe) {
   // Stays open: the thread that is left behind may still use its descriptor's number.
   static Pipe pipe;
+  ASSERT_TRUE(pipe.Fill());
   LogWriter::Options options = OptionsFor(pipe);
   options.closing_timeout = kShort;
   const auto begun = steady_clock::now();
@@ -104,8 +125,9 @@ TEST(LogWriter, DoesNotWaitForAnUnreadPipe) {
 
 TEST(LogWriter, ReportsDroppedLinesAfterTheLinesBeforeThem) {
   Pipe pipe;
+  ASSERT_TRUE(pipe.Fill());
   auto writer = std::make_unique<LogWriter>(OptionsFor(pipe));
-  const int last_kept = Fill(*writer) - 2;
+  const int last_kept = Fill(*writer);
   for (int i = 0; i < 41; ++i) writer->Append("x\n");  // even though it would fit
   const std::string notice = "42 dropped\n";
   std::string text = pipe.ReadTo(notice);
@@ -159,10 +181,7 @@ TEST(LogDeathTest, FailedCheckAbortsBesideAnUnreadPipe) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fail = [] {
     const Pipe pipe;
-    fcntl(pipe.in(), F_SETFL, O_NONBLOCK);
-    const std::string page(4096, 'x');
-    if (write(pipe.in(), page.data(), page.size()) != 4096) _exit(1);
-    fcntl(pipe.in(), F_SETFL, 0);
+    if (!pipe.Fill()) _exit(1);
     dup2(pipe.in(), STDERR_FILENO);
     FailACheck();
   };
