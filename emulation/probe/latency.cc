@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kBatches = 20;
 constexpr int kBatch = 100;  // launches that are enqueued without waiting
-constexpr int kLatencyLimitMs = 5000;
+// Only a kernel that hangs takes longer, also for thousands of launches beside other programs.
+constexpr int kLatencyLimitMs = 30'000;
 
 // Time per launch call, in µs: the median of the batches.
 template <typename... Arguments>
